@@ -34,8 +34,9 @@ from scipy.special import logsumexp
 import nrmmix as nm
 from benchmarks import microwave_background, motorcycle, record
 from nrmmix.posterior import diagnostics
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.rows import prediction_rows
-from nrmmix.posterior.predict.states import log_terms, states_of
+from nrmmix.posterior.predict.states import states_of
 
 BOX, SE = nm.Box(0.2), nm.SquaredExponential(0.05)
 INFINITE = ("gibbs", "split_merge", "tree", "slice", "sngp")

@@ -203,7 +203,7 @@ class Model(Specification):
         (2, 20, 82)
         """
         with interrupts_delayed():
-            from nrmmix.inference.methods import instead_of_chains, method_of, model_for
+            from nrmmix.inference.methods import instead_of_chains, method_of, model_for, run
             from nrmmix.results import result_of
             from nrmmix.results.running import guarded, saver_of
 
@@ -221,11 +221,11 @@ class Model(Specification):
                 raise ValueError(f"{argument} {chosen.why_not.format(method=name)}; leave it out.")
         accepted = {argument: value for argument, value in arguments.items() if argument in chosen.accepts}
         LOG.info("fit %s of %d rows by %s", self.formula or "every column", model.n_obs, name)
-        if not chosen.hears_stop:
-            result = result_of(chosen.run(model, name, **accepted), model)
+        if not chosen.handles_interrupts:
+            result = result_of(run(chosen, model, name, **accepted), model)
         else:
             accepted["checkpoint"] = saver_of(model, checkpoint, accepted.pop("every"))
-            result = guarded(lambda: result_of(chosen.run(model, name, **accepted), model), endings=checkpoint is not None)
+            result = guarded(lambda: result_of(run(chosen, model, name, **accepted), model), endings=checkpoint is not None)
         LOG.info("%s", " ".join(repr(result).split()))
         return result
 

@@ -20,7 +20,7 @@ from nrmmix.common.machine import one_blas_thread
 from nrmmix.inference import executors
 from nrmmix.inference.executors import Span, Tree, executor_of
 from nrmmix.model.families.exponential import Features
-from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.posterior.factors import local_step
 
 FORMULA = "a + b ~ 1"

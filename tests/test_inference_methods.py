@@ -186,7 +186,7 @@ def test_columns_that_are_too_large(model, monkeypatch, order, message):
     monkeypatch.setattr("nrmmix.inference.mcmc.moves.permutation.MOST_COLUMNS", 1000)
     with pytest.raises(ValueError, match=r"columns of statistics would take .*; give a beam"):
         model.fit(nm.Permutation(order=order), **RUN)
-    assert nm.Permutation(order=order).complaint(model).endswith(message)
+    assert nm.Permutation(order=order).option_error(model).endswith(message)
     model.fit([nm.Permutation(beam=0.1), nm.Gibbs()], **RUN)
 
 

@@ -19,7 +19,7 @@ from nrmmix.inference import executors
 from nrmmix.inference.variational_regression import climb as climbing
 from nrmmix.inference.variational_regression import run
 from nrmmix.model.frame import streaming
-from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.model.frame.summary import Means
 
 FORMULA = "y ~ x + t + g"

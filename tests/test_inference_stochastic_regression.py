@@ -8,7 +8,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.inference.variational_regression import run
-from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.model.frame.sources.base import SourceChanged
 
 RNG = np.random.default_rng(5)
 N = 900

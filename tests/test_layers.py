@@ -105,6 +105,36 @@ def test_imports_go_one_way():
     assert looks_up() == set()
 
 
+def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Sets of modules each of which leads to each other."""
+
+    def reached(module: str) -> set[str]:
+        found: set[str] = set()
+        ahead = [*imports[module]]
+        while ahead:
+            if (other := ahead.pop()) not in found:
+                found.add(other)
+                ahead += imports.get(other, ())
+        return found
+
+    leads = {module: reached(module) for module in imports}
+    return {frozenset(other for other in found if module in leads.get(other, ())) for module, found in leads.items() if module in found}
+
+
+def test_no_module_leads_back_to_itself():
+    """But by the methods of results, within functions, as above."""
+    own = {
+        module: {other for other, within in imports if other in NAMES and other != module and not (within and room_of(module) in FACES)}
+        for module, imports in IMPORTS.items()
+    }
+    assert circles(own) == set()
+
+
+def test_circles_are_found():
+    found = circles({"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": {"e"}, "e": set(), "f": {"a"}})
+    assert found == {frozenset("bc")}
+
+
 def test_kernels_import_little():
     for module, imports in IMPORTS.items():
         if room_of(module) == "kernels":

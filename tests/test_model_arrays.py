@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
+from nrmmix.common.messages import unknown_column
 from nrmmix.model.frame import arrays, tables
 
 BASE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
@@ -118,7 +119,7 @@ def test_messages_do_not_grow_with_what_they_show():
     with pytest.raises(ValueError) as error:
         arrays.floats(["a" * 10_000], "v")
     assert len(str(error.value)) < 300
-    assert len(str(tables.unknown_column("x", [f"column{i}" for i in range(10_000)]))) < 500
+    assert len(str(unknown_column("x", [f"column{i}" for i in range(10_000)]))) < 500
 
 
 def test_complex_and_categorical_columns():

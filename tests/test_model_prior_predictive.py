@@ -156,7 +156,7 @@ def test_one_row():
 @pytest.mark.parametrize("sigma", [0.0, 0.95])
 def test_interpolated_integrals_are_those_computed_one_by_one(mass, sigma, monkeypatch):
     law = cluster_law(600, mass, sigma)
-    monkeypatch.setattr(cluster_laws, "FEW", 600)
+    monkeypatch.setattr(cluster_laws, "MAX_SEPARATE", 600)
     np.testing.assert_allclose(law, cluster_law(600, mass, sigma), rtol=1e-8, atol=1e-300)
 
 

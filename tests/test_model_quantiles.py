@@ -43,7 +43,7 @@ def test_ranks_of_many_values_are_as_near_as_it_says(order):
     elif order != "shuffled":
         x = np.sort(x) if order == "ascending" else np.sort(x)[::-1]
     found = counted(x, 31)
-    assert quantiles.MOST < len(np.unique(x)) and found.n_rows == n and len(found.values) < quantiles.MOST
+    assert quantiles.MAX_VALUES < len(np.unique(x)) and found.n_rows == n and len(found.values) < quantiles.MAX_VALUES
     assert largest_error(found, x) <= np.log2(n / quantiles.BUFFER) / (2 * quantiles.BUFFER) + 1 / n
     assert found.values[0] == x.min() and found.values[-1] == x.max() and (np.diff(found.values) > 0).all()
     other = counted(x, 200)
@@ -51,7 +51,7 @@ def test_ranks_of_many_values_are_as_near_as_it_says(order):
 
 
 def test_halves_that_are_always_the_same_lean_to_one_side(monkeypatch):
-    monkeypatch.setattr(quantiles, "MOST", 10)
+    monkeypatch.setattr(quantiles, "MAX_VALUES", 10)
     monkeypatch.setattr(quantiles, "BUFFER", 32)
     x = RNG.permutation(20_000.0 + np.arange(20_000.0))
     fair = largest_error(counted(x, 5), x)

@@ -12,8 +12,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import nrmmix as nm
-from nrmmix.model.frame.files import CsvSource
-from nrmmix.model.frame.sources import SourceChanged, source_of
+from nrmmix.model.frame.sources.base import SourceChanged
+from nrmmix.model.frame.sources.files import CsvSource
+from nrmmix.model.frame.sources.opening import source_of
 from nrmmix.model.frame.summary import StreamedSummary, Summary, column_sums
 
 RNG = np.random.default_rng(7)

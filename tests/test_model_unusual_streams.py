@@ -89,7 +89,7 @@ def test_a_fit_of_a_file_that_is_saved_and_made_anew_keeps_its_defaults(tmp_path
 
 def test_more_values_than_are_counted(monkeypatch):
     """Quantiles tell what is far away, and which values stand out; rows and how often values stand there are exact."""
-    monkeypatch.setattr(quantiles, "MOST", 500)
+    monkeypatch.setattr(quantiles, "MAX_VALUES", 500)
     monkeypatch.setattr(quantiles, "BUFFER", 256)
     monkeypatch.setattr(quantiles, "PENDING", 1000)
     y = np.where(rng.random(40_000) < 0.3, 2.5, rng.normal(size=40_000))

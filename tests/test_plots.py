@@ -252,3 +252,12 @@ def test_characters_that_are_not_seen_are_escaped(name):
                 assert "\n" not in shown or shown.startswith(several), (kind, shown)
         finally:
             pyplot.close(figure)
+
+
+def test_axes_in_a_part_of_a_figure():
+    """Which has no width of its own: legends and ticks go by that of the whole."""
+    left, right = Figure(layout="constrained").subfigures(1, 2)
+    model = nm.Model("y ~ 1", {"y": ["a", "b", "b", "a", "c", "a"]}, family=nm.Categorical())
+    fit = model.fit(draws=10, tune=10, chains=1, rng=1)
+    assert fit.plot("density", ax=left.subplots(), draws=5).get_legend() is not None
+    assert len(fit.plot("density", ax=right.subplots(), draws=5).get_xticklabels()) == 3

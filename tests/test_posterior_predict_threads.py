@@ -96,7 +96,7 @@ def test_estimates_and_bands_are_those_of_all_components(lines, monkeypatch):
     """Distribution functions that are added up, and quantiles that are solved for, against arrays of all components."""
     new = pd.DataFrame({"x": np.linspace(0.0, 1.0, 7)})
     quick = lines.predict(new, kind="quantile", q=[0.02, 0.5, 0.9], draws=30, rng=1)
-    monkeypatch.setattr(functionals.Quantile, "directly", lambda *_: None)
+    monkeypatch.setattr(functionals.Quantile, "shortcut", lambda *_: None)
     slow = lines.predict(new, kind="quantile", q=[0.02, 0.5, 0.9], draws=30, rng=1)
     np.testing.assert_allclose(quick["estimate"], slow["estimate"], atol=1e-7)
     width = (slow["upper"] - slow["lower"]).to_numpy()
@@ -116,7 +116,7 @@ def test_quantiles_of_a_measure_are_where_its_distribution_function_says(lines):
     cases = functionals._Cases(lines.model, rows, np.arange(rows.n_cases), rows.given)
     for t, state in enumerate(states):
         measure = state.measure(np.random.SeedSequence(t))
-        _, found = functional.directly(state, measure, cases)
+        _, found = functional.shortcut(state, measure, cases)
         share, rest = measure.shares(cases.covariates)
         (normal,), (t_new,) = measure.distributions(rows.inputs), state.distributions(rows.inputs)
         for c, i in enumerate(cases.given):

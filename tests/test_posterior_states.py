@@ -10,10 +10,10 @@ from scipy import optimize, stats
 import nrmmix as nm
 from nrmmix.model.families.distributions import Normal
 from nrmmix.posterior.predict import membership
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.functionals import Cdf, Density, MarginalDensity, Mean, Quantile, over_cases, over_rows
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.simulate import replicates
-from nrmmix.posterior.predict.states import log_terms
 
 S, R0 = 12, 0.25  # states; weight of the prior mean 0 in observations, of which each has variance 1
 WIDTH, LOCATIONS = 0.7, np.array([0.0, 1.0])

@@ -12,8 +12,9 @@ import pytest
 from scipy.special import logsumexp
 
 import nrmmix as nm
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.rows import prediction_rows
-from nrmmix.posterior.predict.states import log_terms, states_of
+from nrmmix.posterior.predict.states import states_of
 from nrmmix.sklearn import HAS_SKLEARN, NotFittedError, NRMMixture, NRMRegressor
 
 SMALL = {"draws": 30, "tune": 30, "chains": 1, "random_state": 3}

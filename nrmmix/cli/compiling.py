@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from numba.core import event
 
@@ -24,10 +24,11 @@ from nrmmix.kernels.compiling import disk
 from nrmmix.kernels.compiling.disk import PAUSE, Claims
 
 if TYPE_CHECKING:
+    from nrmmix.api import Model
     from nrmmix.results.mcmc import MCMCResult
 
-PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
-MOST = 4  # each types again what kernels share, so that more gain little
+PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MAX_PROCESSES
+MAX_PROCESSES = 4  # each types again what kernels share, so that more gain little
 GAIN = 0.7  # of a further process, for it starts later and types again what kernels share
 SHORT: dict[str, Any] = {"draws": 5, "tune": 5, "chains": 1, "rng": 1, "progress": False}
 
@@ -72,7 +73,7 @@ def warmup(_options: argparse.Namespace) -> int:
 def processes_for(cores: int) -> int:
     """Return how many processes compile at once, this one among them."""
     asked = os.environ.get(PROCESSES, "")
-    return max(int(asked) if asked.isdigit() else min(cores, MOST), 1)
+    return max(int(asked) if asked.isdigit() else min(cores, MAX_PROCESSES), 1)
 
 
 def _helpers(many: int, folder: str) -> list[BaseProcess]:
@@ -137,7 +138,7 @@ def _use(fit: MCMCResult) -> None:
     fit.log_density()
     fit.similarity()
     fit.summary()
-    fit.model.prior_predictive(draws=1, rng=1)
+    cast("Model", fit.model).prior_predictive(draws=1, rng=1)
 
 
 def _draw(fit: MCMCResult) -> None:

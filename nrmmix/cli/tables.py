@@ -125,7 +125,7 @@ def table_of(options: argparse.Namespace) -> Any:
 
 def _streamed(path: Path, given: dict[str, Any]) -> Any:
     """A csv file that is read part by part."""
-    from nrmmix.model.frame.files import CsvSource
+    from nrmmix.model.frame.sources.files import CsvSource
 
     if not path.is_file() or path.suffix.lower() != ".csv":
         raise FileNotFoundError(f"--stream reads csv files part by part, and there is no such file {str(path)!r}")

@@ -11,7 +11,7 @@ from numba.core import event
 from nrmmix.common.progress import tell
 from nrmmix.kernels.compiling import disk
 
-FEW = "a few seconds"
+SOON = "a few seconds"
 
 
 class _Announcer(event.Listener):
@@ -19,7 +19,7 @@ class _Announcer(event.Listener):
 
     def __init__(self) -> None:
         self.estimate: Callable[[], float] | None = None
-        self.time = FEW
+        self.time = SOON
         self.said: set[str] = set()
         self.within = False
 
@@ -54,7 +54,7 @@ def text(seconds: int) -> str:
     ('a few seconds', 'about 25 s', 'about 2 min')
     """
     if seconds == 0:
-        return FEW
+        return SOON
     return f"about {seconds} s" if seconds < 90 else f"about {round(seconds / 60)} min"
 
 
@@ -64,7 +64,7 @@ def announced(estimate: Callable[[], float] | None = None) -> Iterator[None]:
     if _ANNOUNCER.within:
         yield
         return
-    _ANNOUNCER.within, _ANNOUNCER.time, _ANNOUNCER.estimate = True, FEW, estimate
+    _ANNOUNCER.within, _ANNOUNCER.time, _ANNOUNCER.estimate = True, SOON, estimate
     try:
         with event.install_listener("numba:compile", _ANNOUNCER):
             yield

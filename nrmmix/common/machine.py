@@ -156,7 +156,7 @@ def _pools() -> list[tuple[Callable[[int], Any], Callable[[], int]]]:
         return [(one.set_num_threads, one.get_num_threads) for one in blas]
     except ImportError:
         pass
-    found = []
+    found: list[tuple[Any, Any]] = []
     try:
         lines = MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

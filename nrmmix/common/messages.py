@@ -6,7 +6,8 @@ import difflib
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
 from functools import wraps
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
-LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
+LONGEST, MAX_NAMES = 60, 20  # characters of a value, and names, that a message shows
 FEWEST, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
 
 
@@ -139,6 +140,15 @@ def nearest(name: Any, known: Iterable[Any]) -> str | None:
     return None
 
 
+def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
+    """Return the error for a column that is not there, with the nearest name and the names there are."""
+    foreign = listed(f"{letter!r} is {unicodedata.name(letter, 'unnamed')}" for letter in dict.fromkeys(name) if not letter.isascii())
+    letters = f" ({foreign})" if foreign else ""  # some look like others
+    near = nearest(name, known)
+    hint = "" if near is None else f" Did you mean {near!r}?"
+    return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")
+
+
 def _slips(a: str, b: str) -> int:
     """Letters that are left out, added, changed, or exchanged with the next one, from one word to another."""
     rows = [list(range(len(b) + 1))]
@@ -200,8 +210,8 @@ def listed(items: Iterable[str]) -> str:
     'x, y'
     """
     items = list(map(printable, items))
-    more = f", ... ({len(items)} all told)" if len(items) > MOST else ""
-    return ", ".join(items[:MOST]) + more
+    more = f", ... ({len(items)} all told)" if len(items) > MAX_NAMES else ""
+    return ", ".join(items[:MAX_NAMES]) + more
 
 
 def duration(seconds: float) -> str:
@@ -237,7 +247,8 @@ def row_name(position: int, index: pd.Index | None = None) -> str:
 
 # ---- words that other packages have for arguments
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 def guided(function: Callable[P, T]) -> Callable[P, T]:
     """Decorator: an argument by a wrong name raises a TypeError that names the right one, or the nearest, or all.

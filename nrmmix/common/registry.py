@@ -32,7 +32,7 @@ def plugin(made: Made) -> Made:
     """Enter a class of the package."""
     _PLUGINS[made.__name__] = Plugin(made, _role(made), _parameters(made))
     if "__init__" in vars(made):
-        made.__init__ = guided(made.__init__)
+        made.__init__ = guided(made.__init__)  # type: ignore[misc]  # of this class, no instance of another
     return made
 
 
@@ -162,6 +162,6 @@ def code(thing: Any) -> str:
     return f"nm.{thing}" if is_own(type(thing)) else str(thing)
 
 
-def shell_names(role: str) -> dict[str, tuple[type, dict[str, Any]]]:
+def shell_names(role: str) -> dict[str, tuple[type[Any], dict[str, Any]]]:
     """Return shell names of the classes of a role, and options that a name stands for: the attribute `in_shell` of the class."""
     return {name: (one.made, options) for one in plugins(role) for name, options in vars(one.made).get("in_shell", {}).items()}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+
+
+def entropy(seeds: np.random.SeedSequence) -> int:
+    """The one integer that a sequence of `seed_sequence` begins from."""
+    return int(cast(int, seeds.entropy))
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
@@ -23,17 +28,17 @@ def seed_sequence(rng: Any) -> np.random.SeedSequence:
 _FREE: list[np.random.Generator] = []
 
 
-def lent(seed: np.random.SeedSequence | dict[str, Any]) -> np.random.Generator:
-    """A generator for compiled chains, as `default_rng` makes it of a seed, or in a given state of the bit generator; see `give_back`.
+def acquire(seed: np.random.SeedSequence | dict[str, Any]) -> np.random.Generator:
+    """A generator for compiled chains, as `default_rng` makes it of a seed, or in a given state of the bit generator; see `release`.
 
     Kernels that count no references never let go of a generator that they have seen, so that the same ones are used again and again.
 
     Examples
     --------
-    >>> rng = lent(np.random.SeedSequence(3))
+    >>> rng = acquire(np.random.SeedSequence(3))
     >>> bool(rng.random() == np.random.default_rng(3).random())
     True
-    >>> give_back(rng)
+    >>> release(rng)
     """
     try:
         rng = _FREE.pop()
@@ -43,7 +48,7 @@ def lent(seed: np.random.SeedSequence | dict[str, Any]) -> np.random.Generator:
     return rng
 
 
-def give_back(*generators: np.random.Generator) -> None:
+def release(*generators: np.random.Generator) -> None:
     """Nobody uses these any more."""
     _FREE.extend(generators)
 

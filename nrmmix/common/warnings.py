@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -18,7 +19,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     '2 of 9 rows dropped'
     """
     # Python 3.12 has skip_file_prefixes for this; 3.11 does not
-    level, frame = 1, sys._getframe()
+    frame: FrameType | None = sys._getframe()
+    level = 1
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "nrmmix":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

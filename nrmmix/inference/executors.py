@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from nrmmix import __version__
 from nrmmix.common.machine import available_cores, one_blas_thread
@@ -34,11 +34,21 @@ class Span(NamedTuple):
 class Rows(Protocol):
     """Rows of which tasks are given parts."""
 
-    n: int
-    is_streamed: bool
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def is_streamed(self) -> bool: ...
 
     def part(self, first: int, last: int) -> Any:
         """Some of the rows, in memory."""
+
+
+class LoadedRows(Rows, Protocol):
+    """Rows that are not in memory."""
+
+    @property
+    def n_bytes(self) -> float: ...
 
 
 Task = Callable[[Any, Span], Any]  # what is done with a part
@@ -49,7 +59,8 @@ class Tree:
     """Results joined two by two, then these two by two, and so on, as they come in."""
 
     def __init__(self, join: Join):
-        self.join, self.stack = join, []
+        self.join = join
+        self.stack: list[tuple[int, Any]] = []
 
     def add(self, result: Any) -> None:
         level = 0
@@ -209,7 +220,7 @@ class Dask(OneProcess):
         if id(rows) not in self.sources:
             self.sources[id(rows)] = rows, self.submit(same, rows)
         loaded = self.submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
-        if rows.n_bytes <= HELD * self._memory():
+        if cast(LoadedRows, rows).n_bytes <= HELD * self._memory():
             self.parts[key] = loaded
         return loaded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nrmmix.model.specification import Specification
 
@@ -10,14 +10,18 @@ from nrmmix.model.specification import Specification
 class Method:
     """A way to fit: a cycle of moves, a search, and what else has a run of its own.
 
-    A new kind of inference derives a class from it, whose outcome `nrmmix.results.result_of` knows to wrap, and gives it a name in
-    `nrmmix.inference.methods`.
+    A new kind of inference derives a class from it, whose outcome `nrmmix.results.result_of` knows to wrap, and gives it a name and a
+    runner in `nrmmix.inference.methods`.
     """
 
     role: ClassVar[str] = "method"
-    name: str
+    @property
+    def name(self) -> str:
+        """Name that results tell."""
+        raise NotImplementedError
+
     accepts: ClassVar[frozenset[str]] = frozenset()  # arguments of `Model.fit` that it uses
-    hears_stop: ClassVar[bool] = False  # whether it looks at the flag of `nrmmix.common.interrupts.stoppable`, and Ctrl-C need not raise
+    handles_interrupts: ClassVar[bool] = False  # whether it looks at the flag of `common.interrupts.stoppable`, and Ctrl-C need not raise
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others
 
     takes_streams: ClassVar[bool] = False  # whether it runs on rows that are not in memory
@@ -26,10 +30,6 @@ class Method:
     def refusal(self, model: Specification) -> str:
         """Why it cannot run on a model; empty where it can."""
         return ""
-
-    def run(self, model: Specification, name: str, **arguments: Any) -> Any:
-        """Run on a model, under the name by which the user called for it, with the arguments that it accepts."""
-        raise TypeError(f"{type(self).__name__} has no method `run`.")
 
     def __str__(self) -> str:
         return f"{type(self).__name__}()"

@@ -1,7 +1,8 @@
-"""The methods that have a name, which one suits a model best, and which one is meant by what a user gives."""
+"""The methods that have a name, which one suits a model best, which one is meant by what a user gives, and what runs each kind."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,15 @@ from nrmmix.inference.mcmc.moves import (
     SplitMerge,
     TreeGuided,
 )
+from nrmmix.inference.mcmc.sampling import sample
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
-from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
+from nrmmix.inference.search.run import SearchOutcome, run_search
+from nrmmix.inference.variational.options import VB, MemoizedVB, RegressionOutcome, StochasticVB, Variational, VariationalOutcome
+from nrmmix.inference.variational.run import run_variational
+from nrmmix.inference.variational_regression.run import run_regression
 from nrmmix.model.frame.columns.weights import are_counts
+from nrmmix.model.frame.streaming import StreamedFrame
 from nrmmix.model.frame.whole import fits, insist_on_kind, is_file, too_large, whole
 from nrmmix.model.specification import Specification
 
@@ -45,7 +51,7 @@ OF_LOCATIONS: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposal="seq
 SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
 VARIATIONAL: dict[str, Variational] = {"vb": VB(), "stochastic_vb": StochasticVB(), "memoized_vb": MemoizedVB()}
 # "auto" is one of them, by `choose`.
-METHODS: dict[str, Method] = CYCLES | SEARCHES | VARIATIONAL
+METHODS: dict[str, Method] = {**CYCLES, **SEARCHES, **VARIATIONAL}
 NAMES = ("auto", *METHODS)
 
 TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
@@ -54,6 +60,27 @@ TREES_UP_TO = 200_000  # rows
 # diagonal covariances, 400 x 300; a sweep takes a twentieth of that or less where statistics are many.
 TREE_STATISTICS, TREE_WORK = 300, 2e8
 VARIATIONAL_FROM = 20_000  # rows of density regressions from which on chains are not comfortable
+
+
+def _search(model: Specification, method: Search, name: str, **arguments: Any) -> SearchOutcome:
+    return run_search(model, method, **arguments)
+
+
+def _variational(model: Specification, method: Variational, name: str, **arguments: Any) -> VariationalOutcome | RegressionOutcome:
+    run_kind: Callable[..., Any] = run_regression if model.is_regression else run_variational
+    return run_kind(model, method, name, **arguments)
+
+
+# What runs a method of each kind on a model, under the name by which the user called for it, with the arguments that it accepts.
+RUNNERS: dict[type[Method], Callable[..., Any]] = {Cycle: sample, Search: _search, Variational: _variational}
+
+
+def run(method: Method, model: Specification, name: str, **arguments: Any) -> Any:
+    """Run a method on a model; its outcome, which `nrmmix.results.result_of` wraps."""
+    for kind in type(method).__mro__:
+        if kind in RUNNERS:
+            return RUNNERS[kind](model, method, name, **arguments)
+    raise TypeError(f"{type(method).__name__} has no runner in `nrmmix.inference.methods.RUNNERS`.")
 
 
 def choose(model: Specification) -> str:
@@ -75,7 +102,7 @@ def choose(model: Specification) -> str:
         if name == "tree" and (model.n_obs > TREES_UP_TO or _is_wide(model)):
             continue  # one tree takes seconds to minutes, which a run of limited time does not have
         cycle = _of_regression(model).get(name, CYCLES[name])
-        if not cycle.refusal(model) and not any(move.complaint(model) for move in cycle.moves):
+        if not cycle.refusal(model) and not any(move.option_error(model) for move in cycle.moves):
             return name
     return "gibbs"
 
@@ -118,7 +145,7 @@ def model_for(method: Any, model: Specification) -> Specification:
 
 def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
-    if model.frame.is_streamed and not method.takes_streams:
+    if isinstance(model.frame, StreamedFrame) and not method.takes_streams:
         rows = model.frame.rows
         remedy = "a table" if rows is None else rows.remedy
         lacks = "" if rows is None or not is_file(rows.path) or fits(rows.path) else f" ({too_large(rows.path)})"

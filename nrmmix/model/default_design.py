@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -59,7 +59,7 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
                 if is_plain and SQUARE not in read:  # a name is that of a function or of a column
                     squares += _square(term.name(), frame[columns[0]][frame[read].notna().all(axis=1)])
             elif is_plain and is_text(frame, columns):
-                levels = len(arrays.column(frame[columns[0]], columns[0]).categories) - 1
+                levels = len(cast(pd.Categorical, arrays.column(frame[columns[0]], columns[0])).categories) - 1
                 if levels <= room:
                     names, room = [*names, term.name()], room - levels
     except (ValueError, TypeError):  # said by `model_frame`

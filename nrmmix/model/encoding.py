@@ -18,7 +18,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.streaming import Index, found_again, restored_stream
+from nrmmix.model.frame.streaming import Index, StreamedFrame, found_again, restored_stream
 
 
 class NotKnown(ValueError):
@@ -135,7 +135,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
         common["weight"] = put(frame.weight)
     if frame.weighed_by is not None:
         common["weighed_by"] = frame.weighed_by
-    if frame.is_streamed:  # the few rows that stand for the others, and where these are
+    if isinstance(frame, StreamedFrame):  # the few rows that stand for the others, and where these are
         places = frame.places
         common["stream"] = {
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,

@@ -22,6 +22,7 @@ NARROWEST, OF_CATEGORIES = 0.01, 0.3  # standard deviations in scaled covariates
 def guide_of(model: Specification) -> tuple[Packed, np.ndarray]:
     """The Gaussian, and the covariates (n, q) in its coordinates; one for each level of a category."""
     grid = model.grid
+    assert grid is not None  # of a density regression
     x = grid.scales.coordinates(grid.values)[grid.group]
     widths = grid.width if model.slots is not None else np.where(np.isnan(grid.width), model.start_widths(), grid.width)
     widths = widths[:, ~grid.scales.category]

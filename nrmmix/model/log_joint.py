@@ -17,6 +17,7 @@ from nrmmix.kernels.measure.joint import log_joint as joint_of_state
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
+from nrmmix.model.priors.hyperpriors import fixed
 from nrmmix.model.specification import Specification
 
 
@@ -30,7 +31,7 @@ def log_joint(
         raise ValueError("log_joint needs the rows in memory; give a table, such as pandas.read_parquet(path).")
     relabelled, n_clusters = canonical(arrays.labels(labels, n))
     state_hyper = _hyper(model, hyper_values)
-    if model.is_regression:
+    if model.grid is not None:
         if u is not None:
             raise ValueError("u belongs to mixtures; density regression has v, one for each covariate group.")
         if v is None or locations is None:
@@ -135,12 +136,13 @@ def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
             values[name] = x
         elif not isinstance(value, float):
             raise ValueError(f"{name} is sampled in this model; give its value, {name}=...")
-    needs_mass = model.is_regression and values["mass"] <= 0  # which only mixtures can do without
-    if needs_mass or not model.prior.permits(values["mass"], values["sigma"]):
+    numbers = {name: fixed(value) for name, value in values.items()}
+    needs_mass = model.is_regression and numbers["mass"] <= 0  # which only mixtures can do without
+    if needs_mass or not model.prior.permits(numbers["mass"], numbers["sigma"]):
         at = ", ".join(f"{name} = {given[name]!r}" for name in model.prior.parameters if name in given)
         raise ValueError(f"{at} is out of range.")
-    widths = model.widths_of([values[name] for name in model.width_names])
-    return np.array([*model.prior.kernel_values(values["mass"], values["sigma"]), model.prior.tau, *widths], dtype=float)
+    widths = model.widths_of([numbers[name] for name in model.width_names])
+    return np.array([*model.prior.kernel_values(numbers["mass"], numbers["sigma"]), model.prior.tau, *widths], dtype=float)
 
 
 def log_integral_over_u(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:

@@ -173,8 +173,8 @@ def _partitions(
         for labels, generator in zip(prior.seat_rows(model.n_obs, masses, sigmas, generators), generators, strict=True):
             yield labels, np.zeros(labels.max() + 1, np.int64), generator
         return
-    group = model.grid.group if model.is_regression else np.zeros(model.n_obs, np.int64)
-    R0 = model.grid.weights if model.is_regression else np.ones(1)
+    group = np.zeros(model.n_obs, np.int64) if model.grid is None else model.grid.group
+    R0 = np.ones(1) if model.grid is None else model.grid.weights
     reaches = _reaches(model, np.random.default_rng(of_widths))
     for mass, sigma, log_K, child in zip(masses, sigmas, reaches, children, strict=False):
         generator = np.random.default_rng(child)
@@ -217,6 +217,7 @@ def _reaches(model: Specification, rng: np.random.Generator) -> Iterator[np.ndar
     if (slots := model.slots) is not None:
         while True:
             yield slots.log_K_of(slots.code_log_K, slots.draw_codes(slots.draw_inclusion(rng), rng))
+    assert model.grid is not None
     distance = model.grid.distance
     if not any(name in model.sampled for name in model.width_names):
         yield from repeat(model.log_kernel(distance, model.start_widths()))

@@ -30,7 +30,8 @@ from nrmmix.model.frame import tables
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.model.frame.columns.weights import insist_on_counts, weighed
 from nrmmix.model.frame.formula import ModelFrame, model_frame
-from nrmmix.model.frame.sources import source_of
+from nrmmix.model.frame.sources.opening import source_of
+from nrmmix.model.frame.streaming import StreamedFrame, gather, streamed_frame
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
@@ -42,7 +43,7 @@ from nrmmix.model.priors.widths import PerAtom
 if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
 
-FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
+MIN_EFFECTIVE = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
 MANY_ROWS = 200_000  # from which variational inference, the only method there, gains by a finer kernel
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
@@ -64,13 +65,13 @@ class Specification:
         # of a file, which may be read after all: what a model of its table is made from
         given = {"family": family, "prior": prior, "kernel": kernel, "missing": missing, "weights": weights}
         self.of_file = (data, given) if is_file(data) else None
-        prior, family, kernel = _prior(prior), _family(family), _by_name("kernel", kernel)
-        if family is not None and not isinstance(family, Mapping):
-            _check_type("family", family, Family, "nm.Gaussian()")
-        _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
-        if kernel is not None:
-            _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
-        by_default, self._given = family is None, (family, prior, kernel)
+        own_prior, own_family, own_kernel = _prior(prior), _family(family), _by_name("kernel", kernel)  # of any type until they are checked
+        if own_family is not None and not isinstance(own_family, Mapping):
+            _check_type("family", own_family, Family, "nm.Gaussian()")
+        _check_type("prior", own_prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
+        if own_kernel is not None:
+            _check_type("kernel", own_kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
+        by_default, self._given = own_family is None, (own_family, own_prior, own_kernel)
         source, gathered, counts = None if isinstance(data, ModelFrame) else source_of(data), None, None
         is_plain = formula is None and tables.is_plain(data)
         if not (weights is None or source is None or isinstance(weights, str)):
@@ -80,56 +81,52 @@ class Specification:
             data = counts.data
         table = data
         if by_default and source is not None:
-            from nrmmix.model.frame.streaming import gather
-
             gathered = gather(formula, source, missing, weights=weights)
             table = gathered.table()
         if by_default:
-            by_slots = kernel is None or isinstance(kernel, SparseProduct)
+            by_slots = own_kernel is None or isinstance(own_kernel, SparseProduct)
             rows = None if gathered is None else gathered.n - gathered.idle
-            family = Gaussian() if isinstance(data, ModelFrame) else default_family(formula, table, by_slots, rows)
+            own_family = Gaussian() if isinstance(data, ModelFrame) else default_family(formula, table, by_slots, rows)
 
         def framed() -> ModelFrame:
             def reads(names: Sequence[str]) -> Sequence[str]:
-                return assign(family, names).reads
+                return assign(own_family, names).reads
 
             if source is not None:
-                from nrmmix.model.frame.streaming import streamed_frame
-
                 def blocks(few: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
-                    return places_of(assign(family, few.response_names), few)
+                    return places_of(assign(own_family, few.response_names), few)
 
-                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights, blocks)
-            made = model_frame(formula, data, missing, reads, designs(family))
+                return streamed_frame(formula, source, missing, reads, designs(own_family), gathered, weights, blocks)
+            made = model_frame(formula, data, missing, reads, designs(own_family))
             return made if counts is None else counts.of(made, is_plain)
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
-        if by_default and source is None and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
-            design = family.design.replace("1 + ", "0 + ", 1)
-            family = Regression(design, shrinkage=family.shrinkage)  # as of cr(x), a basis that has the constant in it
+        if by_default and source is None and isinstance(own_family, Regression) and _spans_constant(self.frame.inputs):
+            design = own_family.design.replace("1 + ", "0 + ", 1)
+            own_family = Regression(design, shrinkage=own_family.shrinkage)  # as of cr(x), a basis that has the constant in it
             with catch_warnings():  # of the rows that are dropped, once
                 simplefilter("ignore")
                 self.frame = framed()
         self.formula = formula
-        self.prior: Prior = prior
-        self.measure = prior.kind_of(self.frame.covariates is not None)
-        self.log_V = prior.log_tables(self.n_obs)
-        self.blocks = Blocks.resolved(assign(family, self.frame.response_names), self.frame)
+        self.prior: Prior = own_prior
+        self.measure = own_prior.kind_of(self.frame.covariates is not None)
+        self.log_V = own_prior.log_tables(self.n_obs)
+        self.blocks = Blocks.resolved(assign(own_family, self.frame.response_names), self.frame)
         self.family: Family | dict[Any, Family] = self.blocks.blocks[0].family
-        if isinstance(family, Mapping):
-            self.family = dict(zip(family, (block.family for block in self.blocks.blocks), strict=True))
+        if isinstance(own_family, Mapping):
+            self.family = dict(zip(own_family, (block.family for block in self.blocks.blocks), strict=True))
         self.kernel: CovariateKernel | None = None
         self.grid: Grid | None = None
         if self.frame.covariates is not None:
             names, category = self.frame.covariate_names, self.frame.is_category
-            kernel = _default_kernel(names, category, self.n_obs) if kernel is None else kernel
-            self.kernel = kernel.named(names).resolved(len(names))
+            own_kernel = _default_kernel(names, category, self.n_obs) if own_kernel is None else own_kernel
+            self.kernel = own_kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
-            counted = self.frame.places.covariates if self.frame.is_streamed and not self.frame.has_first else None
+            counted = self.frame.places.covariates if isinstance(self.frame, StreamedFrame) and not self.frame.has_first else None
             self.grid = self.kernel.grid(self.frame.covariates, names, category, counted, self.frame.weight)
             if self.slots is None and not self.frame.is_streamed:  # the kernel of a slot is nowhere 0
                 self._check_reach(self.frame.covariates, self.frame.index)
-        elif kernel is not None:
+        elif own_kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
         if not isinstance(data, ModelFrame):
             warn_of_unusual(self.frame, self.blocks)
@@ -150,7 +147,7 @@ class Specification:
 
     def statistics(self, side: Stacked) -> Statistics | StreamedRows:
         """The fitted rows, ready to be turned into statistics."""
-        if self.frame.is_streamed:
+        if isinstance(self.frame, StreamedFrame):
             from nrmmix.model.families.exponential.streamed import StreamedRows
 
             return StreamedRows(side, self.blocks, self.frame)
@@ -259,17 +256,18 @@ class Specification:
         if self.slots is not None:  # one matrix, as it stands
             return ((-1, 0),)
         entries, degrees = self.covariate_entries, [DEGREES.get(entry) for entry in self.covariate_entries]
-        if degrees[0] is not None and (len(entries) == 1 or (self.kernel.shared_width and len({*entries}) == 1)):
-            return ((0, degrees[0]),)
+        first = degrees[0]
+        if first is not None and (len(entries) == 1 or (self.kernel.shared_width and len({*entries}) == 1)):
+            return ((0, first),)
         sampled = [j for name, j in self.width_columns.items() if name in self.sampled]
         if sampled and (self.kernel.shared_width or any(degrees[j] is None for j in sampled)):
             return ()
-        return ((-1, 0),) * (len(sampled) < len(entries)) + tuple((j, degrees[j]) for j in sampled)
+        return ((-1, 0),) * (len(sampled) < len(entries)) + tuple((j, degree) for j in sampled if (degree := degrees[j]) is not None)
 
     @cached_property
     def log_kernels(self) -> np.ndarray:
         """(S, G, P): matrices of which log K is the scaled sum; kept once for all that read them, none of which may write into it."""
-        distance, widths, scaled = self.grid.distance, self.start_widths(), {column for column, _ in self.scales}
+        distance, widths, scaled = self._grid.distance, self.start_widths(), {column for column, _ in self.scales}
         found = []
         for column, degree in self.scales:
             if column < 0:
@@ -307,11 +305,23 @@ class Specification:
     def width_names(self) -> tuple[str, ...]:
         return tuple(self.width_columns)
 
+    @property
+    def _grid(self) -> Grid:
+        """The grid of a density regression."""
+        assert self.grid is not None
+        return self.grid
+
+    @property
+    def _kernel(self) -> CovariateKernel:
+        """The kernel of a density regression."""
+        assert self.kernel is not None
+        return self.kernel
+
     def widths_of(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         """Widths (q,) of all covariates from those of `width_names`."""
         widths = self.start_widths()
         for j, value in zip(self.width_columns.values(), values, strict=True):
-            widths[slice(None) if self.kernel.shared_width else j] = value
+            widths[slice(None) if self._kernel.shared_width else j] = value
         return widths
 
     def log_kernel(self, distance: np.ndarray, widths: np.ndarray) -> np.ndarray:
@@ -361,35 +371,35 @@ class Specification:
     def describe_groups(self) -> str:
         """Say how many groups and locations there are."""
         if self.slots is not None and self.frame.is_streamed:  # whose rows of values nobody has counted
-            return f"{len(self.grid.weights)} slots"
+            return f"{len(self._grid.weights)} slots"
         if self.slots is not None:
-            return f"{len(self.grid.values)} distinct values, {len(self.grid.weights)} slots"
-        values = "bins at quantiles of the rows, within which they are taken for equal" if self.grid.binned else "distinct values"
-        P, pairs = len(self.grid.locations), len(np.unique(np.nan_to_num(self.grid.width), axis=0))
+            return f"{len(self._grid.values)} distinct values, {len(self._grid.weights)} slots"
+        values = "bins at quantiles of the rows, within which they are taken for equal" if self._grid.binned else "distinct values"
+        P, pairs = len(self._grid.locations), len(np.unique(np.nan_to_num(self._grid.width), axis=0))
         of = f"{P // pairs} locations x {pairs} widths" if pairs > 1 else f"{P} locations"
-        return f"{len(self.grid.values)} {values}, {of}"
+        return f"{len(self._grid.values)} {values}, {of}"
 
     def describe_scale(self) -> str:
         if self.slots is not None:
             return "by level" if self.frame.is_category.all() else "scaled to [0, 1], half by range and half by rank"
-        return "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
+        return "scaled to [0, 1]" if self._kernel.scale == "unit" else "in their own units"
 
     def start_widths(self) -> np.ndarray:
         return np.array([hyper_start(w) for w in self.widths])
 
     def _check_reach(self, covariates: np.ndarray, index: Any) -> None:
         """Every observation must be within reach of a location at fixed widths, or at the start of sampled ones."""
-        log_K = self.log_kernel(self.grid.distance, self.start_widths())
+        log_K = self.log_kernel(self._grid.distance, self.start_widths())
         out = ~np.isfinite(log_K).any(axis=1)
         if out.any():
-            row = int(np.flatnonzero(out[self.grid.group])[0])
+            row = int(np.flatnonzero(out[self._grid.group])[0])
             raise ValueError(
                 f"row {index[row]!r} ({', '.join(self.frame.covariate_names)} = {covariates[row].tolist()}) is out of reach of "
                 f"every location of {self.kernel}; widen the kernel or add locations near it."
             )
         idle = ~np.isfinite(log_K).any(axis=0)
         if idle.any() and self.prior.tau == 0.0:
-            place = self.grid.locations[np.flatnonzero(idle)[0]].tolist()
+            place = self._grid.locations[np.flatnonzero(idle)[0]].tolist()
             raise ValueError(
                 f"the location {place} of {self.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no scale "
                 "of their own, says nothing of those there; leave the location out, widen the kernel, or take nm.PitmanYor."
@@ -398,20 +408,21 @@ class Specification:
 
     def _warn_of_reach(self, log_K: np.ndarray) -> None:
         """Warn of kernels so narrow that an atom sees one group, and of covariates that one width cannot suit."""
-        names, kernel = self.frame.covariate_names, self.kernel
+        names, kernel = self.frame.covariate_names, self._kernel
         if kernel.scale is None and len(names) > 1 and kernel.shared_width:
-            span = np.where(self.grid.scales.category, np.nan, np.ptp(self.grid.values, axis=0))
+            span = np.where(self._grid.scales.category, np.nan, np.ptp(self._grid.values, axis=0))
             if np.nanmax(span) > UNLIKE * np.nanmin(span):
                 small, large = names[int(np.nanargmin(span))], names[int(np.nanargmax(span))]
                 warn(
                     f"with scale=None one width serves {small!r}, whose range is {np.nanmin(span):.3g}, and {large!r}, whose range is "
                     f"{np.nanmax(span):.3g}; give a width to each, or leave scale=\"unit\"."
                 )
-        if len(self.grid.values) < 3:
+        if len(self._grid.values) < 3:
             return
         K = np.exp(np.where(np.isfinite(log_K), log_K, -np.inf))
-        effective = np.median(np.bincount(self.grid.group, minlength=len(self.grid.values)) @ K)
-        if effective < FEW and ((K > 0.01).sum(axis=0) <= 1).all():
+        rows = np.bincount(self._grid.group, minlength=len(self._grid.values))
+        effective = float(np.median(rows @ K))
+        if effective < MIN_EFFECTIVE and ((K > 0.01).sum(axis=0) <= 1).all():
             warn(
                 f"{kernel} is so narrow that atoms see one covariate value each, {effective:.2g} observations a location in "
                 "the median: nothing is shared between values; widen the kernel."
@@ -422,7 +433,8 @@ def _prior(given: Any) -> Any:
     """A Dirichlet process by default, and of the mass that a number is; a prior by its name in the shell."""
     if given is None:
         return DirichletProcess()
-    return DirichletProcess(given) if isinstance(given, Real) and not isinstance(given, bool) else _by_name("prior", given)
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    return DirichletProcess(given) if is_number else _by_name("prior", given)
 
 
 def _family(given: Any) -> Any:

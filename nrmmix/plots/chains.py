@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def n_clusters(fit: MCMCResult, ax: Any = None) -> Any:
             ax.bar(np.arange(1, len(posterior)), posterior[1:], width=0.8, color=style.BLUE, alpha=0.75, label="posterior")
         ]
         try:
-            prior = fit.model.prior_n_clusters()
+            prior = cast(Any, fit.model).prior_n_clusters()  # a `nrmmix.Model`, which pictures know no further
         except ValueError:  # beyond its limit of rows
             entries[0].set_label("posterior (the prior cannot be computed for so many rows)")
         else:

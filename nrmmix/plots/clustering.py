@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import LEVELS, check, covariates, kind, levels_of, responses, scattered, shapes, suits_all, values_of
+from nrmmix.plots.kinds import (
+    LEVELS,
+    categories_of,
+    check,
+    covariates,
+    kind,
+    levels_of,
+    predicted,
+    responses,
+    scattered,
+    shapes,
+    suits_all,
+    values_of,
+)
 from nrmmix.posterior.partition import similarity as share_of_draws
 from nrmmix.results.mcmc import MCMCResult
 
@@ -59,7 +72,7 @@ def similarity(fit: MCMCResult, ax: Any = None, *, loss: str = "vi") -> Any:
     from matplotlib.patches import Rectangle
 
     with style.panels(ax, ["similarity"]) as (ax,):
-        labels = fit.partition(loss).labels
+        labels = fit.partition(cast(Literal["vi", "binder"], loss)).labels
         rows = np.argsort(rank_by_size(labels)[labels], kind="stable")
         if len(rows) > SHOWN_ROWS:
             rows = rows[(np.arange(SHOWN_ROWS) * len(rows)) // SHOWN_ROWS]
@@ -155,7 +168,7 @@ class Uncertain(Clustering):
 
         low, high = self.bounds
         texts = (f"uncertainty up to {low:.2g}", f"up to {high:.2g}", f"up to {self.uncertainty.max():.2g}")
-        looks = {"linestyle": "", "marker": "o", "color": "0.35"}
+        looks: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.35"}
         return [
             Line2D([], [], markersize=size**0.5, alpha=alpha, label=text, **looks) for (size, alpha), text in zip(LOOKS, texts, strict=True)
         ]
@@ -216,7 +229,7 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     'log_anc'
     """
     check(fit.model, "clusters")
-    table = fit.predict(kind="cluster", draws=draws)
+    table = predicted(fit, kind="cluster", draws=draws)
     return _on_the_data(fit, ax, response, Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy()))
 
 
@@ -255,7 +268,7 @@ def uncertainty(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str
     'uncertainty'
     """
     check(fit.model, "uncertainty")
-    table = fit.predict(kind="cluster", draws=draws)
+    table = predicted(fit, kind="cluster", draws=draws)
     return _on_the_data(fit, ax, response, Uncertain(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy()))
 
 
@@ -282,7 +295,7 @@ def _on_the_data(fit: MCMCResult, ax: Any, response: str | Sequence[str] | None,
                 axes[0] = (axes[0], _outside(found.labels[~(inside[0] & inside[1])]))
             style.dress(ax, *axes)
         else:
-            _plane(fit.model, ax, *names, found)
+            _plane(fit.model, ax, names[0], names[1], found)
             style.dress(ax, *names)
         style.legend(ax, found.handles(ax))
         return ax
@@ -296,7 +309,7 @@ def _plane(model: Specification, ax: Axes, x: str, y: str, found: Clustering) ->
 def _level_axes(model: Specification, ax: Axes, *names: str) -> None:
     for axis, name in zip("xy", names):
         if shapes(model)[name] == LEVELS:
-            style.level_axis(ax, axis, levels_of(model, name))
+            style.level_axis(ax, axis, categories_of(model, name))
 
 
 def _pairs(model: Specification, ax: Any, names: Sequence[str], found: Clustering) -> np.ndarray:
@@ -304,7 +317,7 @@ def _pairs(model: Specification, ax: Any, names: Sequence[str], found: Clusterin
     if ax is not None:
         raise ValueError(f"the pairs of {d} responses need axes of their own; leave out ax, or name one or two by response=.")
     with style.figure(d - 1, d - 1, (2.6, 2.3)) as axes:
-        for i, j in zip(*np.tril_indices(d - 1), strict=True):
+        for i, j in np.argwhere(np.tri(d - 1, dtype=bool)).tolist():
             _plane(model, axes[i, j], names[j], names[i + 1], found)
         style.dress_triangle(axes, names[:-1], names[1:], found.handles(axes[-1, 0]))
         return axes
@@ -348,7 +361,7 @@ def _over_covariates(model: Specification, ax: Any, names: Sequence[str], found:
             found.scatter(one, x.scattered(), y)
             style.dress(one, x.name, name)
             if not second and shapes(model)[name] == LEVELS:
-                style.level_axis(one, "y", levels_of(model, name))
+                style.level_axis(one, "y", categories_of(model, name))
             for axis, covariate in zip("xy", [x, *second]):
                 if covariate.levels is not None:
                     style.level_axis(one, axis, covariate.levels)

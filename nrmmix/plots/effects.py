@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -113,13 +113,13 @@ def _panels(
     found = [names[known_name("covariate", one, names)] for one in chosen]
     with style.panels(ax, [one.name for one in found], "x") as axes:
         for one, covariate in zip(axes, found, strict=True):
-            groups = [None] if grouping is None or covariate.name == grouping.name else list(grouping.levels)
+            groups: list[Any] = [None] if grouping is None or covariate.name == grouping.name else list(grouping.levels or ())
             wanted.data(one, covariate.scattered(), alpha=0.3)
             for number, group in enumerate(groups):
                 alone = style.ORANGE if grouping is None else "black"
                 color = alone if group is None else style.CYCLE[number % len(style.CYCLE)]
-                label = None if group is None else f"{style.literal(grouping.name)} = {style.text(group)}"
-                fixed = {} if group is None else {grouping.name: group}
+                label = None if grouping is None or group is None else f"{style.literal(grouping.name)} = {style.text(group)}"
+                fixed = {} if grouping is None or group is None else {grouping.name: group}
                 _effect(wanted, one, covariate, held, fixed, average, points, color, label, bands)
             style.dress(one, covariate.name, wanted.axis)
             if covariate.levels is not None:
@@ -158,14 +158,14 @@ def _effect(
         if number:
             style.band(ax, position, lower, upper, color, shown)
         else:
-            ax.vlines(position, lower, upper, color=color, linewidth=7, alpha=0.45, label=shown)
+            ax.vlines(position, lower, upper, color=color, linewidth=7, alpha=0.45, label=shown or "")
     for k, text in enumerate(labels):
         own = text if label is None else label if len(labels) == 1 else f"{label}, {text}"
         dash = DASHES[wanted.looks[k] % len(DASHES)]
         if number:
             ax.plot(position, table[:, k, 0], color=color, linewidth=style.LINE, linestyle=dash, label=own)
         else:
-            looks = {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 2}
+            looks: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 2}
             ax.plot(position, table[:, k, 0], color=color, label=own, **looks)
     if number:
         ax.set_xlim(style.around(position))
@@ -183,7 +183,7 @@ def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
     categories = {one.name: one for one in found if one.levels is not None}
     if by:
         return categories[known_name("category among the covariates", by, categories)]
-    few = [one for one in categories.values() if len(one.levels) <= MOST_LEVELS]
+    few = [one for one in categories.values() if len(one.levels or ()) <= MOST_LEVELS]
     return few[0] if by is None and len(categories) == len(few) == 1 else None
 
 
@@ -342,16 +342,16 @@ def quantiles(
         if value is not None:
             raise ValueError(f"{option} is for several covariates, and there is one; leave it out.")
     names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points, QUANTILE_POINTS)
-    q = np.unique(np.asarray(q, dtype=float))
+    shares = np.unique(np.asarray(q, dtype=float))
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
             back = back_of(fit.model, name, units)
             grid.data(one, in_units(fit.model, name, back))
-            table = grid.spread(grid.predict("quantile", q=q, response=name, units=units, **bands), len(q))
-            if 0.5 in q:
-                median = table[:, q.searchsorted(0.5)]
+            table = grid.spread(grid.predict("quantile", q=shares, response=name, units=units, **bands), len(shares))
+            if 0.5 in shares:
+                median = table[:, int(shares.searchsorted(0.5))]
                 grid.band(one, median[:, 1], median[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band of the median")
-            quantile_curves(one, grid, table[..., 0], q)
+            quantile_curves(one, grid, table[..., 0], shares)
             grid.dress(one, name if back is None else back.column)
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
@@ -407,7 +407,7 @@ def contrasts(
     shown: list[tuple[str, np.ndarray]] = []
     for one in wanted:
         with said_in_the_label():
-            table = fit.contrasts(one, kind, **own.options, **bands)
+            table = fit.contrasts(one, cast(Any, kind), **own.options, **bands)
         varied = next((key for key, own in one.items() if np.ndim(own) and len(own) > 1), "")
         shown += [(f"{varied}: {label}", row) for label, row in zip(table.index.get_level_values(0), table.to_numpy(), strict=True)]
     shown = shown[:MOST_CONTRASTS]

@@ -14,7 +14,7 @@ from nrmmix.results.mcmc import MCMCResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 30  # covariates that are drawn, those of the largest effects
+MAX_COVARIATES = 30  # covariates that are drawn, those of the largest effects
 
 
 def _needs_slots(model: Specification) -> str | None:
@@ -62,7 +62,7 @@ def importance(fit: MCMCResult, ax: Any = None, *, response: str | None = None, 
     check(fit.model, "importance")
     name = fit.model.frame.response_names[0] if response is None else response
     table = fit.importance(response=name, **bands).sort_values("effect", ascending=False, kind="stable")
-    total, table = len(table), table.iloc[:MOST]
+    total, table = len(table), table.iloc[:MAX_COVARIATES]
     interval = f"{bands.get('interval', 0.9):.0%} credible interval"
     places = np.arange(len(table))
     with style.panels(ax, ["use", "effect"], size=(4.2, max(2.4, 0.32 * len(table) + 1.5))) as axes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.families.distributions import point_masses
@@ -16,6 +17,7 @@ from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.specification import Specification
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.kernel_states import prior_distributions
+from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.shown import Bands
 
@@ -182,6 +184,18 @@ def levels_of(model: Specification, name: str) -> tuple[Any, ...] | None:
     """Levels of a response that has categories or is binary."""
     j = model.frame.response_names.index(name)
     return (0, 1) if model.frame.reads[j] == "binary" else model.frame.levels[j]
+
+
+def predicted(fit: Result, *arguments: Any, **options: Any) -> pd.DataFrame:
+    """Table of a prediction, which goes into no file."""
+    return cast(pd.DataFrame, fit.predict(*arguments, **options))
+
+
+def categories_of(model: Specification, name: str) -> tuple[Any, ...]:
+    """Levels of a response whose shape is `LEVELS`."""
+    levels = levels_of(model, name)
+    assert levels is not None
+    return levels
 
 
 def values_of(model: Specification, name: str) -> np.ndarray:

@@ -17,10 +17,11 @@ from nrmmix.plots.kinds import (
     SHARE,
     Bands,
     as_often_as_they_count,
+    categories_of,
     check,
     kind,
-    levels_of,
     masses_of,
+    predicted,
     responses,
     scattered,
     shapes,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
-MOST = 6  # responses of a picture of pairs
+MAX_RESPONSES = 6  # responses of a picture of pairs
 POINTS, PLANE_POINTS, PAIR_POINTS = 200, 80, 50  # along an axis
 PAIR_DRAWS = 100  # behind the contours of pairs
 LABEL = "posterior mean density"
@@ -43,8 +44,11 @@ LABEL = "posterior mean density"
 def _needs(model: Specification) -> str | None:
     if model.is_regression:
         return "needs a mixture, and this is density regression"
-    if model.n_dim > MOST:
-        return f'needs at most {MOST} responses, not {model.n_dim}: predict(kind="density", response=names, at=points) takes some of them'
+    if model.n_dim > MAX_RESPONSES:
+        return (
+            f'needs at most {MAX_RESPONSES} responses, not {model.n_dim}: predict(kind="density", response=names, at=points) takes some of '
+            "them"
+        )
     if SHARE in shapes(model).values():
         return "needs responses with laws of their own, and counts given their total have none"
     return None
@@ -126,14 +130,14 @@ def _line(fit: MCMCResult, ax: Axes, name: str, points: int, units: str, bands: 
     grid = reached_by(style.padded(y, 0.12, points), back)
     edges = style.bins(apart)
     heights = np.full(len(apart), 1.0 / (len(y) * (edges[1] - edges[0])))
-    ax.hist(apart, bins=edges, weights=heights, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
+    ax.hist(apart, bins=edges.tolist(), weights=heights, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
 
-    def predicted(points: np.ndarray) -> pd.DataFrame:
+    def densities(points: np.ndarray) -> pd.DataFrame:
         if fit.model.frame.input_names:
             return over_rows(fit, points, name, bands, units)
-        return fit.predict(kind="density", at=points, response=name, units=units, **bands)
+        return predicted(fit, kind="density", at=points, response=name, units=units, **bands)
 
-    table = predicted(np.where(np.isin(grid, at), np.nextafter(grid, np.inf), grid))
+    table = densities(np.where(np.isin(grid, at), np.nextafter(grid, np.inf), grid))
     if "lower" in table:
         style.band(ax, grid, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
     ax.plot(grid, table["estimate"], color=style.BLUE, linewidth=style.LINE, label=LABEL)
@@ -141,7 +145,7 @@ def _line(fit: MCMCResult, ax: Axes, name: str, points: int, units: str, bands: 
     ax.set_xlim(grid[0], grid[-1])
     style.density_axis(ax)
     if len(at):
-        table = predicted(at)
+        table = densities(at)
         ends = table[["lower", "upper"]].to_numpy() if "lower" in table else None
         style.point_masses(ax, at, (y[:, None] == at).mean(axis=0), table["estimate"].to_numpy(), ends, ", right axis", not small)
 
@@ -153,7 +157,7 @@ def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, units: 
     ax.plot(*y, **style.points(len(y[0])))
     at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     ordered = at[:, [names.index(name) for name in fit.model.frame.response_names]]
-    values = fit.predict(kind="density", at=ordered, units=units, **bands)
+    values = predicted(fit, kind="density", at=ordered, units=units, **bands)
     _contours(ax, x1, x2, values["estimate"].to_numpy().reshape(len(x2), len(x1)))
 
 
@@ -163,7 +167,8 @@ def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], units: 
     x1, x2 = (
         reached_by(style.padded(seen_in(fit.model, name, back)[0], 0.2, PAIR_POINTS), back) for name, back in zip(names, backs, strict=True)
     )
-    at, slope = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2), 1.0
+    at: np.ndarray = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
+    slope: Any = 1.0
     for column, back in zip(at.T, backs, strict=True):
         if back is not None:
             slope = slope * back.jacobian(column)
@@ -196,7 +201,7 @@ def _pairs(
     if ax is not None:
         raise ValueError(f"the densities of {d} responses need {d} x {d} axes of their own; leave out ax, or name one by response=.")
     with style.figure(d, d, (2.1, 1.9)) as axes:
-        for i, j in zip(*np.tril_indices(d), strict=True):
+        for i, j in np.argwhere(np.tri(d, dtype=bool)).tolist():
             if i == j:
                 _one(fit, axes[i, i], names[i], points, units, bands, small=True)
                 axes[i, i].set_yticks([])
@@ -208,7 +213,7 @@ def _pairs(
                 if held[names[i]] == held[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
                     _contours_of_pair(fit, axes[i, j], (names[j], names[i]), units, bands)
                 if held[names[i]] == LEVELS:
-                    style.level_axis(axes[i, j], "y", levels_of(fit.model, names[i]))
+                    style.level_axis(axes[i, j], "y", categories_of(fit.model, names[i]))
         handles = {one.get_label(): one for ax in (*axes.diagonal(), axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
         first = "density" if held[names[0]] == NUMBER else "probability"
         style.dress_triangle(axes, shown, [first, *shown[1:]], list(handles.values()))

@@ -17,10 +17,11 @@ from nrmmix.plots.kinds import (
     LEVELS,
     Bands,
     as_often_as_they_count,
+    categories_of,
     check,
     kind,
-    levels_of,
     not_drawn,
+    predicted,
     responses,
     shapes,
     values_of,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed
-FEW = 60  # values with a mark of their own; more are a curve
+MAX_MARKS = 60  # values with a mark of their own; more are a curve
 MOST_ROWS = 60  # over whose inputs a density is averaged
 LABEL = "posterior mean probability"
 
@@ -203,7 +204,7 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands, unit
     rows = model.frame.source.iloc[some].reset_index(drop=True)
     j = model.frame.response_names.index(name)
     at = label(model, np.full(len(points), j), points)
-    table = fit.predict(rows, "density", at=at, response=name, units=units, **bands)
+    table = predicted(fit, rows, "density", at=at, response=name, units=units, **bands)
     return pd.DataFrame({"estimate": table["estimate"].to_numpy().reshape(len(rows), -1).mean(axis=0)})
 
 
@@ -216,9 +217,9 @@ def bars(fit: MCMCResult, ax: Axes, name: str, bands: Bands) -> None:
         table = over_rows(fit, x, name, bands)
     else:
         j = model.frame.response_names.index(name)
-        table = fit.predict(kind="density", at=label(model, np.full(len(x), j), x), response=name, **bands)
+        table = predicted(fit, kind="density", at=label(model, np.full(len(x), j), x), response=name, **bands)
     interval = f"{bands.get('interval', 0.9):.0%} credible band"
-    if len(x) > FEW:
+    if len(x) > MAX_MARKS:
         if "lower" in table:
             style.band(ax, x, table["lower"], table["upper"], style.BLUE, interval)
         ax.plot(x, table["estimate"], color=style.BLUE, linewidth=style.LINE, label=LABEL)
@@ -235,7 +236,7 @@ def value_axis(ax: Axes, model: Specification, name: str, x: np.ndarray) -> None
     from matplotlib.ticker import MaxNLocator
 
     if shapes(model)[name] == LEVELS:
-        style.level_axis(ax, "x", levels_of(model, name))
+        style.level_axis(ax, "x", categories_of(model, name))
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlim(x[0] - 0.7, x[-1] + 0.7)

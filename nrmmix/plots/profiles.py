@@ -13,13 +13,13 @@ from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
-from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
+from nrmmix.plots.kinds import SHARE, check, kind, predicted, shapes, typical_inputs, values_of
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
-FEW = 6  # means that pictures of the data show as well
+MAX_MEANS = 6  # means that pictures of the data show as well
 ROWS = 20  # clusters of an image
 FEWEST = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
@@ -36,9 +36,9 @@ def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray
 
 
 def _needs_many(model: Specification) -> str | None:
-    if SHARE in shapes(model).values() or len(model.blocks.mean_names()) > FEW:
+    if SHARE in shapes(model).values() or len(model.blocks.mean_names()) > MAX_MEANS:
         return None
-    return f"needs counts given their total, or more than {FEW} responses"
+    return f"needs counts given their total, or more than {MAX_MEANS} responses"
 
 
 @kind(_needs_many, "largest shares, or many means, of each cluster")
@@ -201,7 +201,7 @@ def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int
     check(fit.model, "components")
     model, points = fit.model, count("points", points, 2)
     (name,), (response,) = model.frame.input_columns, model.frame.response_names
-    table = fit.predict(kind="cluster", draws=draws)
+    table = predicted(fit, kind="cluster", draws=draws)
     found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
     x = np.asarray(read_column(model.frame.source[name], name), float)
     grid = style.padded(x, 0.0, points)

@@ -13,7 +13,7 @@ from nrmmix.common.messages import count
 from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, responses, shapes, values_of
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, predicted, responses, shapes, values_of
 from nrmmix.plots.predictive import counted
 from nrmmix.plots.wanted import Wanted, back_of, in_units, reached_by, said_in_the_label, seen_in
 from nrmmix.results.mcmc import MCMCResult
@@ -54,7 +54,7 @@ class Grid:
 
     def predict(self, kind: str, **options: Any) -> pd.DataFrame:
         """Predictions at the values that are reached; other inputs of components are those of `typical_inputs`."""
-        return self.fit.predict(_new_rows(self.fit, self.covariate.name, self.values[self.reached]), kind, **options)
+        return predicted(self.fit, _new_rows(self.fit, self.covariate.name, self.values[self.reached]), kind, **options)
 
     def spread(self, table: pd.DataFrame, columns: int) -> np.ndarray:
         """(m, columns, 3) predictions, NaN out of reach."""
@@ -167,7 +167,7 @@ def mean(
 
 def _stack(ax: Axes, grid: Grid, name: str, prefix: str, bands: Bands) -> None:
     """Probabilities of categories one upon the other, and the data above them."""
-    levels = kinds.levels_of(grid.fit.model, name)
+    levels = kinds.categories_of(grid.fit.model, name)
     shares = grid.spread(grid.predict("mean", response=name, **bands), len(levels))[..., 0]
     foot, observed, x = np.zeros(len(shares)), values_of(grid.fit.model, name), grid.covariate.scattered()
     for code, level in enumerate(levels):
@@ -291,7 +291,7 @@ def conditional(
 def _widening(ax: Axes, grid: Grid, at: float, probability: np.ndarray) -> None:
     """A strip at a value with a probability of its own, as wide as that is large."""
     ends = WIDEST * np.subtract(*ax.get_ylim()) / 2 * probability
-    looks = {"color": style.CYCLE[4], "alpha": 0.8, "linewidth": 0}
+    looks: dict[str, Any] = {"color": style.CYCLE[4], "alpha": 0.8, "linewidth": 0}
     ax.fill_between(grid.position, at - ends, at + ends, label=f"probability of {at:g}, by width", **looks)
 
 
@@ -360,7 +360,7 @@ def slices(
             back, steps = back_of(fit.model, name, units), shapes(fit.model)[name] == kinds.COUNT
             y, options = _points_along(fit, name, 0.15, points, back), {"response": name, "units": units, **bands}
             rows = _new_rows(fit, covariate.name, chosen)
-            table = fit.predict(rows, "density", at=y, **options).to_numpy().reshape(-1, len(y), 3)
+            table = predicted(fit, rows, "density", at=y, **options).to_numpy().reshape(-1, len(y), 3)
             tables = RIDGE * table / table.max(axis=(1, 2), keepdims=True) + np.arange(len(chosen))[:, None, None]
             for foot, (estimate, lower, upper) in enumerate(tables.transpose(0, 2, 1)):
                 one.axhline(foot, color=style.GREY, linewidth=0.5)
@@ -371,7 +371,7 @@ def slices(
                 label = None if foot else f"conditional {what}, scaled"
                 one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=label, **looks)
             for at in masses_of(fit.model, name) if back is None else back.inverse(masses_of(fit.model, name)):
-                p = RIDGE * fit.predict(rows, "density", at=at, **options)["estimate"].to_numpy()
+                p = RIDGE * predicted(fit, rows, "density", at=at, **options)["estimate"].to_numpy()
                 feet, label = np.arange(len(chosen)), f"probability of {at:g}, 1 as high as densities"
                 one.vlines(np.full(len(p), at), feet, feet + p, color=style.ORANGE, linewidth=3, label=label)
             one.set_xlim(y[0], y[-1])

@@ -89,6 +89,11 @@ def dress(ax: Axes, x: str | Sequence[str], y: str | Sequence[str]) -> None:
     ax.tick_params(labelsize=9)
 
 
+def _figure_width(ax: Axes) -> float:
+    """Width in inches of the whole figure, of which axes may be in a part."""
+    return float(ax.figure.figure.get_figwidth())
+
+
 def level_axis(ax: Axes, axis: str, levels: Sequence[Any]) -> None:
     """Ticks at the places 0, 1, ... of levels; aslant where they would run into each other."""
     shown = [text(level) for level in levels]
@@ -96,9 +101,10 @@ def level_axis(ax: Axes, axis: str, levels: Sequence[Any]) -> None:
         ax.set_yticks(range(len(shown)), shown)
         ax.set_ylim(-0.6, len(shown) - 0.4)
         return
-    width = ax.get_position().width * ax.figure.get_figwidth()
+    width = ax.get_position().width * _figure_width(ax)
     crowded = 0.09 * (max(map(len, shown)) + 1) * len(shown) > width
-    ax.set_xticks(range(len(shown)), shown, **({"rotation": 30, "ha": "right"} if crowded else {}))
+    aslant: dict[str, Any] = {"rotation": 30, "ha": "right"} if crowded else {}
+    ax.set_xticks(range(len(shown)), shown, **aslant)
     ax.set_xlim(-0.6, len(shown) - 0.4)
 
 
@@ -132,7 +138,7 @@ def legend(ax: Axes, handles: Sequence[Artist] | None = None, *, above_all: bool
     """Legend in a row above the axes, or above all of a new figure, where it covers no data; in several rows where one is too long."""
     handles = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
     looks = {"handles": handles, "frameon": False, "fontsize": SMALL, "columnspacing": 1.2, "handlelength": 2.2}
-    width, place = 0.85 * ax.figure.get_figwidth(), ax.get_subplotspec()
+    width, place = 0.85 * _figure_width(ax), ax.get_subplotspec()
     if above_all:
         ax.figure.legend(loc="outside upper left", ncols=_columns(handles, width), **looks)
         return

@@ -10,7 +10,7 @@ import numpy as np
 from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import Bands, check, kind, responses
+from nrmmix.plots.kinds import Bands, check, kind, predicted, responses
 from nrmmix.plots.wanted import back_of, called, reached_by
 from nrmmix.results.mcmc import MCMCResult
 
@@ -98,10 +98,10 @@ def _posterior(fit: MCMCResult, ax: Axes, name: str, x: np.ndarray, units: str, 
     x = np.unique(np.floor(x[x >= 0])) if counts else x
     if model.is_regression or model.frame.input_names:
         some = np.unique(np.linspace(0, model.n_obs - 1, MOST_ROWS).astype(int))
-        table = fit.predict(model.frame.source.iloc[some].reset_index(drop=True), "survival", at=x, response=name, units=units, **bands)
+        table = predicted(fit, model.frame.source.iloc[some].reset_index(drop=True), "survival", at=x, response=name, units=units, **bands)
         estimate = table["estimate"].to_numpy().reshape(len(some), -1).mean(axis=0)
     else:
-        table = fit.predict(kind="survival", at=x, response=name, units=units, **bands)
+        table = predicted(fit, kind="survival", at=x, response=name, units=units, **bands)
         estimate = table["estimate"].to_numpy()
         style.band(ax, x, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
     ax.plot(x, estimate, color=style.BLUE, linewidth=style.LINE, label="posterior mean")
@@ -111,6 +111,7 @@ def observed_curve(ax: Axes, model: Specification, name: str, x: np.ndarray, bac
     """Draw the survival curve of the rows that assumes nothing, as far as it is known; x and it in the units that `back` leads to."""
     j = model.frame.response_names.index(name)
     y = model.frame.seen[:, j]
+    assert model.frame.limits is not None
     ends = np.where(np.isnan(y)[:, None], model.frame.limits[:, j], y[:, None])
     ends = ends[~np.isnan(ends).any(axis=1)]
     if back is not None:

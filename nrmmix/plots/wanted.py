@@ -15,7 +15,7 @@ from nrmmix.common.messages import known_name, number
 from nrmmix.model.frame.columns.units import BOUNDED, Back, ways_back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import masses_of, responses, scattered, shapes, values_of
+from nrmmix.plots.kinds import masses_of, predicted, responses, scattered, shapes, values_of
 from nrmmix.posterior.predict.contrasts import KINDS, averaged
 from nrmmix.posterior.predict.tables import OF_POINTS
 from nrmmix.results.mcmc import MCMCResult
@@ -63,7 +63,7 @@ class Wanted:
     def predict(self, rows: pd.DataFrame, **bands: Any) -> np.ndarray:
         """(rows, W, 3)"""
         with said_in_the_label():
-            return self.fit.predict(rows, self.kind, **self.options, **bands).to_numpy().reshape(len(rows), -1, 3)
+            return predicted(self.fit, rows, self.kind, **self.options, **bands).to_numpy().reshape(len(rows), -1, 3)
 
     def averaged(self, rows: pd.DataFrame, size: int, **bands: Any) -> np.ndarray:
         """(groups, W, 3): averages over each `size` rows that follow one another."""

@@ -190,7 +190,7 @@ def _end(evidence: Evidence) -> str:
 def _of_curves(curves: pd.DataFrame | None) -> str:
     """Say how the chains agree on the curves of a density regression, or on the density of a mixture."""
     varied = None if curves is None else curves.dropna(subset=["ess"])
-    if varied is None or varied.empty:
+    if curves is None or varied is None or varied.empty:
         return ""
     what = "Density" if varied.index[0].startswith(DENSITY) else "Curves"
     ess, bad = smallest_ess(varied), _suspect(varied)

@@ -15,10 +15,11 @@ from nrmmix.common.machine import available_cores, in_threads
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import DENSITY
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.functionals import Cdf, Mean, distribution_of_rows
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, covariates_text, prediction_rows
-from nrmmix.posterior.predict.states import States, StatesInParts, log_terms, states_of
+from nrmmix.posterior.predict.states import States, StatesInParts, states_of
 from nrmmix.posterior.representatives import nearest, representatives
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFr
     ][:MOST_RESPONSES]
     if not responses:
         return diagnostics.table({})
+    assert frame.covariates is not None
     at = representatives(frame.covariates, frame.is_category)
     around = [frame.response[rows] for rows in nearest(frame.covariates, frame.is_category, at, NEAR)]
     quartiles = np.array([[np.nanquantile(own[:, j], QUARTILES) for j in responses] for own in around])
@@ -132,6 +134,7 @@ def _by_draws(posterior: Posterior, of: Callable[[States], np.ndarray], most: in
 def _places(model: Specification, at: np.ndarray) -> list[str]:
     """Rows in words: by their covariates, where these are few and tell them apart, else by their labels."""
     frame = model.frame
+    assert frame.covariates is not None
     places = [covariates_text(frame, frame.covariates[row], digits=3) for row in at]
     if len(frame.covariate_names) > MOST_NAMED or len(set(places)) < len(places):
         return [f"row {frame.index[row]}" for row in at]

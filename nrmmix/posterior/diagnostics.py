@@ -337,8 +337,8 @@ def _ess_tail(x: np.ndarray) -> float:
     if below.all():
         # Discrete draws: the 95% quantile is their maximum.
         below = x < high
-    sizes = [_ess(_split(indicator.astype(np.float64))) for indicator in (x <= low, below)]
-    return float(np.fmin(*sizes))
+    lower, upper = (_ess(_split(indicator.astype(np.float64))) for indicator in (x <= low, below))
+    return float(np.fmin(lower, upper))
 
 
 def _rhat(x: np.ndarray) -> float:

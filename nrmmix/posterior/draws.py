@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,8 @@ def label_type(shape: tuple[int, ...], most: int) -> np.dtype:
     """
     if 4 * math.prod(shape) <= SMALL:
         return np.dtype(np.int32)
-    return next(kind for kind in map(np.dtype, (np.int8, np.int16, np.int32)) if most <= np.iinfo(kind).max)
+    kinds: tuple[Any, ...] = (np.int8, np.int16, np.int32)
+    return next(np.dtype(kind) for kind in kinds if most <= np.iinfo(kind).max)
 
 
 def as_labels(values: np.ndarray) -> np.ndarray:

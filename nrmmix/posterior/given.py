@@ -13,7 +13,7 @@ the measure that is drawn, and draws count by the density of y_G that is expecte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import logsumexp
@@ -23,14 +23,14 @@ from nrmmix.common.names import meant
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
-from nrmmix.model.families.distributions import Distribution, Normal, StudentT, mapped
+from nrmmix.model.families.distributions import Distribution, LocationScale, Normal, StudentT, mapped
 from nrmmix.model.replicates import MEMORY, parts
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.functionals import MANY, Functional, with_band
 from nrmmix.posterior.predict.kernel_states import INVISIBLE
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States, states_of
+from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States, joint_law, states_of
 
 TOGETHER = 64  # rows at most, for the atoms that they join are evaluated at all of them
 NEGLIGIBLE = 1e-3  # share of a row's heaviest component below which one has no points of its own on the grid of quantiles
@@ -107,14 +107,14 @@ class Known:
 class Conditioned:
     """Components given what rows are known to hold: a `states.Components` whose distributions are of each row."""
 
-    _laws: dict[int, Distribution]  # of responses that depend on others that are known
+    _laws: dict[int, Any]  # `LocationScale`, of responses that depend on others that are known
 
     def __init__(self, of: Components, known: Known, model: Specification):
         self.of, self.known, self.model, self.n_components = of, known, model, of.n_components
         self.log_known = of.log_densities(known.points)  # (J, C) log density of what is known
         self._laws = {}
         for b, columns in known.torn:
-            log_density, laws = of.joint(b, known.inputs).given(known.y[:, columns])
+            log_density, laws = joint_law(of, b, known.inputs).given(known.y[:, columns])
             self.log_known = self.log_known + log_density
             self._laws |= {int(j): law for j, law in zip(columns, laws, strict=True) if law is not None}
 
@@ -124,7 +124,7 @@ class Conditioned:
     def some(self, atoms: np.ndarray) -> Conditioned:
         """Some of the atoms of a measure, by a mask (M,)."""
         made = object.__new__(Conditioned)
-        made.of, made.known, made.model, made.n_components = self.of.some(atoms), self.known, self.model, int(atoms.sum())
+        made.of, made.known, made.model, made.n_components = cast(Measure, self.of).some(atoms), self.known, self.model, int(atoms.sum())
         made.log_known = self.log_known[:, atoms]
         made._laws = {j: mapped(law, lambda p: p[:, atoms] if p.shape[1] > 1 else p) for j, law in self._laws.items()}
         return made
@@ -153,7 +153,7 @@ class OwnAtoms(Conditioned):
         self.of, self.known, self.model, self.n_components = of, known, model, 1
         self.log_known, self._laws, every = self.own(of.log_densities(known.points)), {}, np.arange(known.size)
         for b, columns in known.torn:
-            log_density, laws = of.joint(b, known.inputs).of(every).given(known.y[:, columns])
+            log_density, laws = joint_law(of, b, known.inputs).of(every).given(known.y[:, columns])
             self.log_known = self.log_known + log_density
             self._laws |= {int(j): law for j, law in zip(columns, laws, strict=True) if law is not None}
 
@@ -231,7 +231,7 @@ class ConditionedStates:
         return np.where(light[:, None, :], heaviest, quantiles)
 
 
-def marginal_density(posterior: Posterior, names: Sequence[str], at: np.ndarray, draws: int) -> np.ndarray:
+def marginal_density(posterior: AnyPosterior, names: Sequence[str], at: np.ndarray, draws: int) -> np.ndarray:
     """(m,) posterior mean joint density of some responses of a mixture without inputs, whatever the others, at points (m, k) of these."""
     states, frame = states_of(posterior, draws), posterior.specification.frame
     y = np.full((len(at), len(frame.response_names)), np.nan)
@@ -251,10 +251,10 @@ def log_weights(state: PosteriorState, covariates: CovariateWeights, place: np.n
         return np.log(state.weights(covariates))[place]
 
 
-def drawing(rng: np.random.Generator) -> Callable[[int, Distribution], np.ndarray]:
+def drawing(rng: np.random.Generator) -> Callable[[int, LocationScale], np.ndarray]:
     """Return what draws a column from its law, normal or t with parameters (J, 1); see `Elliptical.completed`."""
 
-    def drawn(_: int, law: Distribution) -> np.ndarray:
+    def drawn(_: int, law: LocationScale) -> np.ndarray:
         noise = rng.standard_normal(len(law[0])) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
         return law[0] + law[1] * noise[:, None]
 
@@ -269,7 +269,7 @@ def draw_rest(
     model = state.model
     values = model.blocks.draw_responses(state.components(clusters, rng), inputs, rng, model.packed, totals)
     for b, columns in torn_blocks(model, ~np.isnan(y[0])):
-        joint = state.joint(b, inputs if inputs.shape[1] else inputs[:1])
+        joint = joint_law(state, b, inputs if inputs.shape[1] else inputs[:1])
         values[:, columns] = joint.of(clusters).completed(y[:, columns], drawing(rng))
     return np.where(np.isnan(y), values, y)
 
@@ -339,8 +339,11 @@ class Joining:
         """The atoms (J,) that the rows join, each with its row: first what is not known of responses that are drawn together."""
         known = self.known
         for b, columns in known.torn:
-            law = state.joint(b, known.inputs).of(clusters)
-            self.whole[:, columns] = law.completed(known.y[:, columns], lambda j, law, columns=columns: law.quantile(at[columns[j]]))
+            def quantiles(j: int, law: LocationScale, own: np.ndarray = at[columns]) -> np.ndarray:
+                return law.quantile(own[j])
+
+            joint = joint_law(state, b, known.inputs).of(clusters)
+            self.whole[:, columns] = joint.completed(known.y[:, columns], quantiles)
 
         def in_clusters(parameter: np.ndarray) -> np.ndarray:
             return parameter[np.arange(known.size) if len(parameter) > 1 else 0, clusters if parameter.shape[1] > 1 else 0]

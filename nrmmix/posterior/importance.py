@@ -23,7 +23,7 @@ from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.diagnostics import rhat
-from nrmmix.posterior.draws import Draws
+from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior, KernelFactorPosterior
 from nrmmix.posterior.predict.functionals import Mean, Quantile, over_cases, over_states
 from nrmmix.posterior.predict.points import response_columns, why_not
@@ -47,10 +47,11 @@ def importance(
     names = model.frame.response_names
     name = names[0] if response is None else known_name("response", response, names)
     share, limit, size = probability("interval", interval), count("draws", draws, 1), count("rows", rows, 1)
-    if isinstance(posterior, KernelFactorPosterior):
-        table = use_by_factors(posterior, share)
-    else:
+    if isinstance(posterior, Posterior):
         table = use(model, posterior.draws, share)
+    else:
+        assert isinstance(posterior, KernelFactorPosterior)  # of a regression
+        table = use_by_factors(posterior, share)
     source = _rows(model)
     chosen = _chosen(len(source), size, rng)
     by_columns = {columns: _values_of(model, source, columns) for columns in dict.fromkeys(model.frame.columns_of_covariates.values())}
@@ -195,7 +196,7 @@ def _in_reach(posterior: AnyPosterior, newdata: pd.DataFrame) -> np.ndarray:
         return np.ones(len(newdata), bool)
     assert model.grid is not None
     x, _, _ = model.frame.new_covariates(newdata)
-    smallest = {} if isinstance(posterior, KernelFactorPosterior) else {name: posterior.draws[name].min() for name in model.width_names}
+    smallest = {name: posterior.draws[name].min() for name in model.width_names} if isinstance(posterior, Posterior) else {}
     widths = model.widths_of(list(smallest.values())) if smallest else model.start_widths()
     step = parts(len(x), 8 * (x.shape[1] + 2) * len(model.grid.weights))
     return np.concatenate([model.log_kernel(model.grid.distances(x[part]), widths).max(axis=1) > -np.inf for part in step])

@@ -29,7 +29,7 @@ from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import Conditioned, Known, drawing, log_weights, torn_blocks
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import SoftStates, States, states_of
+from nrmmix.posterior.predict.states import SoftStates, States, joint_law, partitions_of, states_of
 
 STATES = 500  # behind expectations and intervals
 
@@ -96,7 +96,7 @@ def impute(
     return Imputations([_completed(model, table, gaps, values[t]) for t in chosen], _cells(model, gaps, values, expected, share))
 
 
-def expected_cells(posterior: Posterior, draws: int = STATES) -> tuple[np.ndarray, np.ndarray]:
+def expected_cells(posterior: AnyPosterior, draws: int = STATES) -> tuple[np.ndarray, np.ndarray]:
     """Positions (R,) of the rows that miss something, and means (R, n_mean) of all responses given the others of the row."""
     gaps = Gaps.of(posterior.specification)
     expected = np.zeros((len(gaps.rows), posterior.specification.packed.n_mean))
@@ -122,7 +122,7 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
         for rows, blocks in zip(gaps.alike, torn, strict=True):
             for b, columns in blocks:
                 y = gaps.y[np.ix_(rows, columns)]
-                joint = drawn.joint(b, gaps.inputs[rows] if has_inputs else np.zeros((1, 0))).of(cluster[rows])
+                joint = joint_law(drawn, b, gaps.inputs[rows] if has_inputs else np.zeros((1, 0))).of(cluster[rows])
                 whole[np.ix_(rows, columns)] = joint.completed(y, drawing(rng))
                 for j, law in zip(columns, joint.given(y)[1], strict=True):
                     if law is not None:
@@ -132,7 +132,7 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
 
 def _clusters(states: States, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Return, for each state, the clusters (R,) of the rows at these positions."""
-    return states.drawn_clusters_of(rows, rng) if isinstance(states, SoftStates) else (labels[rows] for labels in states.partitions())
+    return states.drawn_clusters_of(rows, rng) if isinstance(states, SoftStates) else (labels[rows] for labels in partitions_of(states))
 
 
 # ---- what is expected of rows given their clusters
@@ -152,7 +152,7 @@ def fitted(posterior: AnyPosterior, draws: int = STATES) -> np.ndarray:
         for part in parts(len(rows.inputs), 8 * model.packed.n_mean * (states.most_clusters + 1)):
             points = states.points(None, rows.inputs[part])
             own = np.flatnonzero((given >= part[0]) & (given <= part[-1]))
-            for labels, state in zip(states.partitions(), states, strict=True):
+            for labels, state in zip(partitions_of(states), states, strict=True):
                 means = model.blocks.means(state.means(points), model.packed)
                 out[own] += means[given[own] - part[0], labels[own]] / len(states)
         positions, expected = expected_cells(posterior, draws)

@@ -40,7 +40,7 @@ EXTENDED = 3  # partitions of the sample that the other rows are added to
 SCANS, LEAST_DRAWS = 4, 50  # of all rows, and draws that both use
 AT_ONCE = 2**22  # labels of partitions that a thread compares with draws
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
-FEW = 16  # clusters that every run is allowed
+MIN_CLUSTERS = 16  # clusters that every run is allowed
 SHOWN = 12  # sizes in the text of a partition
 ROUND = 4  # runs before it is looked whether they agree
 TIE = 1e-10  # losses that differ by less are equal
@@ -456,7 +456,7 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
 
 def _limit(n: int, n_clusters: np.ndarray, max_clusters: int | None) -> int:
     """Clusters that every run is allowed."""
-    return min(n, max_clusters or n, max(2 * int(n_clusters.max()), FEW))
+    return min(n, max_clusters or n, max(2 * int(n_clusters.max()), MIN_CLUSTERS))
 
 
 def _most_draws(limit: int, n_clusters: np.ndarray) -> int:

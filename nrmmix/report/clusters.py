@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import listed
 from nrmmix.model.families import Parameter
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Draws
+from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 from nrmmix.posterior.partition import SAMPLE, Partition
 from nrmmix.posterior.predict.kernel_states import clusters_of
-from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.base import Result
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 LABELS_LIMIT = 5e7  # the same of rows x draws, where the search is by a sample
@@ -59,7 +60,7 @@ class Clusters(NamedTuple):
     n_left_out: int  # parameters of which there is no column
 
 
-def affordable(fit: MCMCResult) -> bool:
+def affordable(fit: Result) -> bool:
     """Whether `fit.partition()` is there already, or takes no more than a few seconds.
 
     Examples
@@ -75,7 +76,7 @@ def affordable(fit: MCMCResult) -> bool:
     return fit.model.n_obs * float(fit.draws["n_clusters"].sum()) <= WORK_LIMIT
 
 
-def clusters(fit: MCMCResult) -> Clusters:
+def clusters(fit: Result) -> Clusters:
     """Describe each cluster of `fit.partition()`.
 
     Stability is the mean over pairs of members of the posterior probability that they share a cluster, purity that over members of the
@@ -94,13 +95,15 @@ def clusters(fit: MCMCResult) -> Clusters:
     """
     found = fit.partition()
     labels, size = found.labels, found.sizes
-    probability = fit.predict(kind="cluster")["probability"].to_numpy(dtype=float)
+    probability = cast(pd.DataFrame, fit.predict(kind="cluster"))["probability"].to_numpy(dtype=float)
     purity = np.bincount(labels, weights=probability) / size
     posterior = fit.posterior
-    soft = isinstance(posterior, (FactorPosterior, KernelFactorPosterior))
-    stability = together_by_shares(posterior, labels) if soft else together(posterior.draws.flat("labels"), labels)
-    learnt = posterior.factors.side.shared if soft else None
-    of_families, words, n_left_out = parameters(fit.model, found, None if soft else posterior.draws, learnt)
+    if isinstance(posterior, Posterior):
+        stability = together(posterior.draws.flat("labels"), labels)
+        of_families, words, n_left_out = parameters(fit.model, found, posterior.draws)
+    else:
+        stability = together_by_shares(posterior, labels)
+        of_families, words, n_left_out = parameters(fit.model, found, None, posterior.factors.side.shared)
     means, levels = _covariates(fit.model, labels, size)
     columns, words = [*of_families, *means], [*words, *levels]
     order = np.argsort(-size, kind="stable")
@@ -233,6 +236,7 @@ def _covariates(model: Specification, labels: np.ndarray, size: np.ndarray) -> t
             means.append(Column(f"mean {name}", np.bincount(labels, weights=x) / size, np.full(len(size), np.nan)))
             continue
         own = frame.covariate_columns[name]
+        assert own is not None  # of a category
         count = np.bincount(labels * len(own) + x.astype(int), minlength=len(size) * len(own)).reshape(len(size), -1)
         levels.append(_leading(f"Levels of {name}", list(map(str, own)), (count / size[:, None]).T))
     return means, levels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -64,7 +64,8 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
-        "mean_log_density": fit.log_density().mean(), "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
+        "mean_log_density": cast(pd.Series, fit.log_density()).mean(),
+        "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
         "seconds": fit.seconds, "converged": agreed(fit.evidence, table),
     }])
 
@@ -101,7 +102,7 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
         new = _fitted(fit, newdata, response)
     if response is not None:
         new[".log_density"] = log_density(fit.posterior, newdata).to_numpy()
-        clusters = fit.predict(newdata, "cluster")
+        clusters = cast(pd.DataFrame, fit.predict(newdata, "cluster"))
         new |= {f".{name}": clusters[name].array for name in ("cluster", "probability")}
     for name in new:
         if name in table:
@@ -114,8 +115,8 @@ def _fitted(fit: Result, newdata: Any, response: np.ndarray | None) -> dict[str,
     model, blocks = fit.model, fit.model.blocks
     names, of = blocks.mean_names(), blocks.mean_responses()
     if model.is_regression:
-        fitted = fit.predict(newdata, "mean")["estimate"].to_numpy(copy=True).reshape(-1, len(names))
-        if newdata is None:
+        fitted = cast(pd.DataFrame, fit.predict(newdata, "mean"))["estimate"].to_numpy(copy=True).reshape(-1, len(names))
+        if newdata is None and response is not None:
             rows, expected = imputation.expected_cells(fit.posterior)
             fitted[rows] = np.where(np.isnan(response[rows])[:, of], expected, fitted[rows])
     elif newdata is None:

@@ -12,7 +12,7 @@ from html import escape
 from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -31,14 +31,14 @@ from nrmmix.report.summary import Checked, search_summary, search_verdict, summa
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
-from nrmmix.results.shown import PlotOptions
+from nrmmix.results.shown import PlotKind, PlotOptions
 from nrmmix.results.variational import VariationalResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110
-FEW = 6  # responses that a title names
+MAX_NAMED = 6  # responses that a title names
 WIDE = 1.6  # times the height, from which on a picture is wider on a narrow screen, on which pictures are scrolled and not shrunk
 DRAWS = 200  # of the posterior behind each picture of a prediction
 HEADINGS = {  # of kinds whose names are no words of their own
@@ -122,7 +122,7 @@ def _parts(fit: Result) -> _Parts:
 def _page(fit: Result) -> str:
     model, parts = fit.model, _parts(fit)
     names = model.frame.response_names
-    what = model.formula or (listed(names) if len(names) <= FEW else f"{listed(names[:2])} and {len(names) - 2} responses more")
+    what = model.formula or (listed(names) if len(names) <= MAX_NAMED else f"{listed(names[:2])} and {len(names) - 2} responses more")
     title = escape(f"{model.title}: {what}")
     pictures = "\n".join(_picture(fit, kind, parts.drawing(kind)) for kind in parts.kinds)
     note = f"<p>Predictions are averaged over {DRAWS} draws at most, evenly spaced; bands have a probability of 90%.</p>\n"
@@ -225,7 +225,7 @@ def _figure(fit: Result, kind: str, drawing: Callable[..., Any]) -> Iterator[Fig
     options: PlotOptions = {"draws": DRAWS} if _takes_draws(drawing) else {}
     try:
         with pyplot.ioff():
-            axes = fit.plot(kind, **options)
+            axes = fit.plot(cast(PlotKind, kind), **options)
             yield np.ravel(np.array(axes, dtype=object))[0].figure
     finally:
         for number in set(pyplot.get_fignums()) - before:

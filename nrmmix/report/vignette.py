@@ -57,7 +57,8 @@ def cells(source: str) -> list[Cell]:
     [('markdown', 'A sum'), ('python', '1 + 1')]
     """
     found: list[Cell] = []
-    kind, raises, first, lines = "", False, 1, []
+    kind, raises, first = "", False, 1
+    lines: list[str] = []
 
     def finish() -> None:
         text = "\n".join(lines).strip("\n")
@@ -226,7 +227,9 @@ class Session:
 
         before = _open_figures()
         tree = ast.parse(cell.text, filename=self.name)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
         ast.increment_lineno(tree, cell.line - 1)
         out = io.StringIO()
         raised = None
@@ -235,7 +238,7 @@ class Session:
             warnings.showwarning = lambda message, category, *_: print(f"{category.__name__}: {message}", file=out)
             try:
                 exec(compile(tree, self.name, "exec"), self.names)
-                if last is not None:
+                if isinstance(last, ast.Expr):
                     expression = ast.increment_lineno(ast.Expression(last.value), cell.line - 1)
                     value = eval(compile(expression, self.name, "eval"), self.names)
                     if value is not None and not _is_drawing(value):

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.seeds import draw_seeds, prediction_seed
-from nrmmix.posterior.predict.limits import WithinLimits
+from nrmmix.posterior.predict.densities import WithinLimits
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.simulate import replicates
 from nrmmix.posterior.predict.states import states_of

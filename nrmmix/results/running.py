@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from nrmmix.common import files
 from nrmmix.common.interrupts import is_stoppable, stoppable
@@ -155,4 +155,4 @@ def _variational(path: Any, data: Any, executor: Any, progress: bool | None, tim
     else:
         raise ValueError(f"the checkpoint {str(path)!r} does not hold its data: give them as data=, those that the fit was of.")
     method = replace(decode(header["options"]), checkpoint=str(path), executor=executor)
-    return model.fit(method, rng=saved.seed, progress=progress, time_limit=time_limit)
+    return cast(VariationalResult, model.fit(method, rng=saved.seed, progress=progress, time_limit=time_limit))

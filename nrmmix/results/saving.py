@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common import archive, files
-from nrmmix.common.seeds import give_back
+from nrmmix.common.seeds import release
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, SUMS, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, uncalled_program
 from nrmmix.inference.mcmc.driving import REASONS
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.inference.mcmc.sampling import MOST, Run
+from nrmmix.inference.mcmc.sampling import MAX_ITERATIONS, Run
 from nrmmix.inference.mcmc.store import KINDS
 from nrmmix.inference.methods import CYCLES
 from nrmmix.inference.search.grower import STARTS
@@ -294,13 +294,13 @@ def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
     """Check what is said of a run: types and ranges."""
     for name, least in (("tune", 0), ("thin", 1), ("seed", 0)):
         _insist(type(run[name]) is int and run[name] >= least, name)
-    _insist(run["tune"] <= MOST and run["thin"] <= MOST and run["seed"].bit_length() <= MOST_BITS, "tune, thin or seed")
+    _insist(run["tune"] <= MAX_ITERATIONS and run["thin"] <= MAX_ITERATIONS and run["seed"].bit_length() <= MOST_BITS, "tune, thin or seed")
     _insist(all(type(run[name]) in (int, float) and 0 <= run[name] < np.inf for name in ("seconds", "moved")), "seconds")
     _insist(type(run["interrupted"]) is bool and type(run[ONE_START]) is bool and type(run["method"]) is str, "run")
     goal, limit = run["goal"], run["time_limit"]
-    _insist(goal == length.AUTO or (type(goal) is int and 0 <= goal <= MOST), "goal")
+    _insist(goal == length.AUTO or (type(goal) is int and 0 <= goal <= MAX_ITERATIONS), "goal")
     _insist(limit is None or (type(limit) in (int, float) and limit > 0), "limit of time")
-    _insist(type(run["most"]) is int and 0 <= run["most"] <= MOST and run["most"] % length.QUARTERS == 0, "number of draws")
+    _insist(type(run["most"]) is int and 0 <= run["most"] <= MAX_ITERATIONS and run["most"] % length.QUARTERS == 0, "number of draws")
     _insist(goal != length.AUTO or run["most"] > 0, "number of draws")
     _insist(run["store"] in KINDS, "list of what is kept")
     _insist(run["stopped"] in ("", *REASONS), "reason to stop")
@@ -429,8 +429,8 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
-    give_back(generator(spec["generator"]))
-    _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MOST, "iterations")
+    release(generator(spec["generator"]))
+    _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MAX_ITERATIONS, "iterations")
     return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, way)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -93,7 +93,9 @@ class SearchResult(Saved, Result):
         repeated = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in self.draws.items()}
         return Posterior(self.model, Draws(repeated), self.seed)
 
-    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
+    def partition(
+        self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
+    ) -> Partition:
         """The partition that was found; there is no other to choose from, so that its expected loss is 0.
 
         Examples

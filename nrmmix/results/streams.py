@@ -12,8 +12,9 @@ import pandas as pd
 
 from nrmmix.common import files
 from nrmmix.common.messages import listed
-from nrmmix.model.frame.files import parquet
-from nrmmix.model.frame.sources import ENDINGS, Source, source_of
+from nrmmix.model.frame.sources.base import Source
+from nrmmix.model.frame.sources.files import parquet
+from nrmmix.model.frame.sources.opening import ENDINGS, source_of
 from nrmmix.model.frame.streaming import labelled, read_part
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior

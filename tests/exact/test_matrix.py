@@ -26,9 +26,10 @@ def test_samplers_of_finite_priors(prior, family, move):
 def test_every_prior_and_family_meets_every_method():
     cells = {(prior, family, METHOD_OF[move]) for prior, family, move in cover()}
     assert {(prior, method) for prior, _, method in cells} == set(product(PRIORS, METHODS))
-    assert {(family, method) for _, family, method in cells} == {pair for pair in product(families(), METHODS) if suits(*pair)}
+    pairs = {pair for pair in product(families(), METHODS) if suits(*pair)}
+    assert {(family, method) for _, family, method in cells} == pairs
     assert {move for _, _, move in cover()} == set(MOVES) == set(METHOD_OF)
-    assert len(cover()) < 100
+    assert len(cover()) <= 1.05 * len(pairs), "each of which takes a cell"
 
 
 @pytest.mark.parametrize("family", HELD)

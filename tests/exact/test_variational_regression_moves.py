@@ -180,4 +180,4 @@ def test_codes_are_searched_at_rows_that_are_up_to_date():
 def test_proposals_end():
     climb = begun(MODELS["products"](simulated()), 5, proposals=Proposals(from_samples=True))
     climb.run(200, 1e-4)
-    assert climb.has_converged and 1 <= sum(one.tried for one in climb.passes) <= proposals.MOST
+    assert climb.has_converged and 1 <= sum(one.tried for one in climb.passes) <= proposals.MAX_PROPOSALS

@@ -7,24 +7,47 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from nrmmix import extending
-from nrmmix.extending import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA, Entries, Family, Packed, Parameter, entry
+from nrmmix.extending import (
+    COMBINE_T,
+    CONSTANT,
+    DENSITY_T,
+    DONE,
+    EMPTY_T,
+    FIRST,
+    LAST,
+    MARGINAL_T,
+    MEAN_T,
+    MEANS,
+    SAMPLE_T,
+    SCORE_T,
+    STAT,
+    THETA,
+    UPDATE_T,
+    Distribution,
+    Entries,
+    Family,
+    Packed,
+    Parameter,
+    entry,
+)
 
-# Kernels.  A block has d columns y[:, FIRST:LAST]; of each a column of statistics holds n and the sum of what was observed.
+# ---- entry points
+
+# A block has d columns y[:, FIRST:LAST]; of each a column of statistics holds n and the sum of what was observed.
 
 
-@entry(extending.EMPTY_T)
+@entry(EMPTY_T)
 def empty(rows, stat, block, k):
     for r in range(2 * (block[LAST] - block[FIRST])):
         stat[block[STAT] + r, k] = 0.0
     return DONE
 
 
-@entry(extending.UPDATE_T)
+@entry(UPDATE_T)
 def update(rows, stat, block, k, i, sign):
     for j in range(block[LAST] - block[FIRST]):
         x = rows.y[i, block[FIRST] + j]
@@ -34,7 +57,7 @@ def update(rows, stat, block, k, i, sign):
     return DONE
 
 
-@entry(extending.SCORE_T)
+@entry(SCORE_T)
 def score(rows, stat, work, out, block, K, i, own):
     for j in range(block[LAST] - block[FIRST]):
         x = rows.y[i, block[FIRST] + j]
@@ -48,7 +71,7 @@ def score(rows, stat, work, out, block, K, i, own):
     return DONE
 
 
-@entry(extending.MARGINAL_T)
+@entry(MARGINAL_T)
 def marginal(rows, stat, block, k):
     value = 0.0
     for j in range(block[LAST] - block[FIRST]):
@@ -58,7 +81,7 @@ def marginal(rows, stat, block, k):
     return value
 
 
-@entry(extending.SAMPLE_T)
+@entry(SAMPLE_T)
 def sample(rows, stat, theta, block, k, m, rng):
     for j in range(block[LAST] - block[FIRST]):
         n, total = stat[block[STAT] + 2 * j, k], stat[block[STAT] + 2 * j + 1, k]
@@ -67,7 +90,7 @@ def sample(rows, stat, theta, block, k, m, rng):
     return DONE
 
 
-@entry(extending.DENSITY_T)
+@entry(DENSITY_T)
 def density(rows, theta, work, out, block, M, i):
     for j in range(block[LAST] - block[FIRST]):
         x = rows.y[i, block[FIRST] + j]
@@ -77,7 +100,7 @@ def density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-@entry(extending.MEAN_T)
+@entry(MEAN_T)
 def mean(rows, stat, out, block, k, i):
     for j in range(block[LAST] - block[FIRST]):
         shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
@@ -85,82 +108,104 @@ def mean(rows, stat, out, block, k, i):
     return DONE
 
 
-@entry(extending.MEAN_T)
+@entry(MEAN_T)
 def mean_theta(rows, theta, out, block, m, i):
     for j in range(block[LAST] - block[FIRST]):
         out[block[MEANS] + j] = 1.0 / theta[block[THETA] + j, m]
     return DONE
 
 
-# Laws of one response: of a component, and with its rate integrated out.
+@entry(COMBINE_T)
+def combine(rows, source, target, block, k, m):
+    for r in range(2 * (block[LAST] - block[FIRST])):
+        target[block[STAT] + r, m] += source[block[STAT] + r, k]
+    return DONE
 
 
-class ExponentialLaw(NamedTuple):
-    rate: np.ndarray
+# ---- the family, and laws of one response: of a component, and with its rate integrated out
+
+
+class ExponentialLaw(NamedTuple("ExponentialLaw", [("rate", np.ndarray)])):
     discrete, ordered = False, True
 
-    def density(self, x):
+    def density(self, x: Any) -> np.ndarray:
         return np.where(x < 0, 0.0, self.rate * np.exp(-self.rate * x))
 
-    def cdf(self, x):
+    def cdf(self, x: Any) -> np.ndarray:
         return -np.expm1(-self.rate * np.maximum(x, 0.0))
 
-    def quantile(self, p):
+    def quantile(self, p: Any) -> np.ndarray:
         return -np.log1p(-p) / self.rate
 
 
-class LomaxLaw(NamedTuple):
-    shape: np.ndarray
-    rate: np.ndarray
+class LomaxLaw(NamedTuple("LomaxLaw", [("shape", np.ndarray), ("rate", np.ndarray)])):
     discrete, ordered = False, True
 
-    def density(self, x):
+    def density(self, x: Any) -> np.ndarray:
         return np.where(x < 0, 0.0, self.shape / self.rate * (1.0 + np.maximum(x, 0.0) / self.rate) ** (-self.shape - 1.0))
 
-    def cdf(self, x):
+    def cdf(self, x: Any) -> np.ndarray:
         return -np.expm1(-self.shape * np.log1p(np.maximum(x, 0.0) / self.rate))
 
-    def quantile(self, p):
+    def quantile(self, p: Any) -> np.ndarray:
         return self.rate * np.expm1(-np.log1p(-p) / self.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Exponential(Family):
-    """Waiting times y ~ Exponential(rate), rate ~ Gamma(shape, scale * sample mean) by column."""
+    """Waiting times y ~ Exponential(rate), rate ~ Gamma(shape, rate (shape - 1) * sample mean) by column.
+
+    Parameters
+    ----------
+    shape : float, default 2.0
+        Of the gamma prior; greater than 1.
+    rate : float or (d,), optional
+        Of the gamma prior, in the units of the responses; by default such that the mean of a component is expected at the sample mean.
+
+    Raises
+    ------
+    ValueError
+        If a response is negative.
+
+    Examples
+    --------
+    >>> Exponential(3.0, rate=1.5).rate
+    1.5
+    """
 
     shape: float = 2.0
-    rate: np.ndarray | float | None = None
+    rate: Any = None
     takes_missing: ClassVar[bool] = True  # its entries pass over cells that are NaN
 
-    def resolve(self, y, names=None, inputs=None, levels=None):
+    def resolve(self, y: np.ndarray, names: Any = None, inputs: Any = None, levels: Any = None) -> Exponential:
         for j, name in enumerate(names):
             if (y[:, j] < 0).any():
                 raise ValueError(f"Exponential: the response {name!r} has negative values; waiting times are 0 or more.")
         rate = (self.shape - 1.0) * np.nanmean(y, axis=0) if self.rate is None else self.rate
         return self.with_values(rate=np.broadcast_to(np.asarray(rate, float), (y.shape[1],)), names=names)
 
-    def pack(self, y, inputs):
+    def pack(self, y: np.ndarray, inputs: np.ndarray) -> Packed:
         d = len(self.rate)
         constant = np.stack([np.full(d, self.shape), self.rate], axis=1).ravel()
-        return Packed(constant, 2 * d, d, 1, d, Entries(empty, update, score, marginal, sample, density, mean, mean_theta))
+        return Packed(constant, 2 * d, d, 1, d, Entries(empty, update, score, marginal, sample, density, mean, mean_theta, combine=combine))
 
-    def _posterior(self, stat, n_columns):
+    def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
         return self.shape + stat[0::2, :n_columns], self.rate[:, None] + stat[1::2, :n_columns]
 
-    def predictive_distributions(self, stat, n_columns, inputs):
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         return [LomaxLaw(shape[None], rate[None]) for shape, rate in zip(*self._posterior(stat, n_columns), strict=True)]
 
-    def component_distributions(self, theta, inputs):
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         return [ExponentialLaw(rate[None]) for rate in theta]
 
-    def cluster_parameters(self, stat, n_columns):
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         return [
             Parameter(f"rate {name}", shape / rate, np.sqrt(shape) / rate)
             for name, shape, rate in zip(self.names, *self._posterior(stat, n_columns), strict=True)
         ]
 
-    def draw_responses(self, theta, inputs, rng, totals=None):
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Any = None) -> np.ndarray:
         return rng.standard_exponential((theta.shape[1], theta.shape[0])) / theta.T
 
-    def describe(self):
+    def describe(self) -> list[str]:
         return [f"Exponential: rate ~ Gamma({self.shape:g}, {np.array2string(self.rate, precision=4)})"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.common.seeds import give_back, lent
+from nrmmix.common.seeds import acquire, release
 from nrmmix.inference.mcmc.cycle import Cycle, entries_of, program, scratch, update_addresses
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_start
@@ -182,8 +182,9 @@ class Chain:
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
         kept["num"][layout.HALT] = 0
-        within = tuple(int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
-        found = Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead, within, self.order.copy(), self.way)
+        move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
+        generator = dict(self.rng.bit_generator.state)
+        found = Checkpoint(self.iteration, generator, kept, ahead, (move, call, within), self.order.copy(), self.way)
         kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 
@@ -242,13 +243,13 @@ def _enters_by(chain: Chain, model: Specification, way: str) -> None:
 def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
     updates = update_addresses(model, cycle)
-    nobody, rng = np.full(model.n_obs, UNASSIGNED, np.int64), lent(np.random.SeedSequence(0))
+    nobody, rng = np.full(model.n_obs, UNASSIGNED, np.int64), acquire(np.random.SeedSequence(0))
     chain = new_chain(model, cycle, nobody, rng, Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
     enter(chain.data, chain.state, chain.order, chain.rng)
     chain.run(updates, 0, 1)
-    give_back(rng)
+    release(rng)
     return updates
 
 
@@ -291,5 +292,5 @@ def _put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Chec
 
 
 def generator(state: dict[str, Any]) -> np.random.Generator:
-    """A generator in a given state, which is lent."""
-    return lent(state)
+    """A generator in a given state, which is to be released."""
+    return acquire(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,10 +20,7 @@ from nrmmix.kernels.families import shared_parameters
 from nrmmix.kernels.measure import auxiliary, codes, hyper, masses, prediction, sides
 from nrmmix.kernels.moves import algorithm8, censoring, gibbs
 from nrmmix.model.pack import data_of
-
-if TYPE_CHECKING:
-    from nrmmix.inference.mcmc.sampling import Run
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 SHARES = ("once", "work")
 
@@ -58,7 +55,7 @@ class Cycle(Method):
     accepts: ClassVar[frozenset[str]] = frozenset((
         "draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit", "checkpoint", "every", "store",
     ))
-    hears_stop: ClassVar[bool] = True
+    handles_interrupts: ClassVar[bool] = True
 
     moves: tuple[Move, ...]
     share: str = "once"
@@ -112,17 +109,12 @@ class Cycle(Method):
         A method by its name needs none to share work: without tuning each of its moves is called once.
         """
         for move in self.moves:
-            if move.complaint(model):
-                raise ValueError(f"{code(move)}: {move.complaint(model)}.")
+            if move.option_error(model):
+                raise ValueError(f"{code(move)}: {move.option_error(model)}.")
             if tune == 0 and move.needs_tune():
                 raise ValueError(f"{code(move)}: {move.needs_tune()}; tune must be at least 1.")
         if tune == 0 and self.share == "work" and not has_name:
             raise ValueError('share="work" measures the work of each move in tuning; tune must be at least 1.')
-
-    def run(self, model: Specification, name: str, **arguments: Any) -> Run:
-        from nrmmix.inference.mcmc.sampling import sample
-
-        return sample(model, self, name, **arguments)
 
     def __str__(self) -> str:
         share = "" if self.share == "once" else f", share={self.share!r}"

@@ -23,8 +23,8 @@ from nrmmix.posterior.convergence import ESS_GOOD, RHAT_GOOD, smallest_ess
 from nrmmix.posterior.draws import Draws, Posterior
 
 AUTO = "auto"
-MOST, LEAST = 1000, 100  # draws of each chain
-BYTES = 2e9  # of draws of all chains, beyond which fewer than MOST are kept
+MAX_DRAWS, MIN_DRAWS = 1000, 100  # draws of each chain
+BYTES = 2e9  # of draws of all chains, beyond which fewer than MAX_DRAWS are kept
 SECONDS = 120.0  # the limit of time where none is given
 OF_TUNING = 1 / 3  # share of it that tuning may take
 SOONEST, LATEST = 0.6, 2.0  # share of the iterations that draws seem to need, and times those done, after which curves are looked at again
@@ -43,7 +43,7 @@ def checked(draws: Any) -> int | str:
 def most_draws(store: Store) -> int:
     """Draws of each chain that are kept at most, a multiple of QUARTERS; fewer where they take much memory, and said where it is short."""
     each = max(store.bytes_each, 1)
-    wanted, room = min(MOST, max(BYTES / each, LEAST)), machine.SHARE * machine.available() / (2 * each)  # halving takes a copy
+    wanted, room = min(MAX_DRAWS, max(BYTES / each, MIN_DRAWS)), machine.SHARE * machine.available() / (2 * each)  # halving takes a copy
     if room < QUARTERS:
         raise ValueError(
             f"{QUARTERS} draws of {store.chains} chains would take {machine.text(QUARTERS * each)}, and this machine has "

@@ -72,9 +72,9 @@ def rows(run: Run, n: int) -> pd.DataFrame:
     return out
 
 
-def trouble(run: Run, n: int) -> str:
+def skip_warning(run: Run, n: int) -> str:
     """Say what moves object to in a run of which they have skipped too much; empty if nothing.  `n` observations."""
-    said = (move.trouble(move.share_skipped(row.skipped, row.proposed, n)) for move, row in _by_move(run) if row.skipped)
+    said = (move.skip_warning(move.share_skipped(row.skipped, row.proposed, n)) for move, row in _by_move(run) if row.skipped)
     return " ".join(filter(None, said))
 
 

@@ -15,7 +15,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import give_back, lent, seed_sequence
+from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, compiled, new_chain, resumed_chain
@@ -33,7 +33,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
 
-MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
+MAX_ITERATIONS = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
 
 
 @dataclass
@@ -78,6 +78,12 @@ class _Course:
         """The iteration after which the store's draws begin."""
         return self.run.tune + self.before * self.run.thin
 
+    @property
+    def wanted(self) -> int:
+        """Draws of each chain that are to be made, of a run with a number of them."""
+        assert not isinstance(self.run.goal, str)
+        return self.run.goal - self.before
+
     def recorded(self) -> list[int]:
         """Draws of each chain in the store."""
         return [run.first for run in self.runs]
@@ -121,9 +127,10 @@ def sample(
     workers, limit = workers_of(cores, chains, cycle), seconds("time_limit", time_limit)
     cycle.check(model, tune, has_name=name != cycle.name)
     seeds = seed_sequence(rng)
-    if draws != AUTO and tune + draws * thin > MOST:
-        raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
-    run = Run(Draws({}), name, tune, thin, int(seeds.entropy), 0.0, 0.0, False, (), cycle, draws, limit, store)
+    if not isinstance(draws, str) and tune + draws * thin > MAX_ITERATIONS:
+        asked = tune + draws * thin
+        raise ValueError(f"tune + draws * thin would be {asked:.0e} iterations of each chain; at most {MAX_ITERATIONS:.0e} can be run.")
+    run = Run(Draws({}), name, tune, thin, entropy(seeds), 0.0, 0.0, False, (), cycle, draws, limit, store)
     with stoppable() as stop:
         room, run.most = _room(model, chains, draws, store)
         course = _Course(model, run, room)
@@ -132,7 +139,7 @@ def sample(
             starts = starts_of(model, init, chains, tune, lambda: spread(model, chains, seeds.spawn(1)[0]))
             run.one_start = is_one(starts)
             course.runs = [
-                new_chain(model, cycle, start.labels, lent(seed), course.store.each.part(0), start.codes, start.heated)
+                new_chain(model, cycle, start.labels, acquire(seed), course.store.each.part(0), start.codes, start.heated)
                 for start, seed in zip(starts, of_chains, strict=True)
             ]
             for c, chain in enumerate(course.runs):
@@ -141,7 +148,7 @@ def sample(
         try:
             return _finished(course, updates, stop, workers, progress, limit, checkpoint)
         finally:
-            give_back(*(chain.rng for chain in course.runs))
+            release(*(chain.rng for chain in course.runs))
 
 
 def go_on(
@@ -157,12 +164,13 @@ def go_on(
         draws = AUTO
         time_limit = run.time_limit if time_limit is None else time_limit
     if draws is None:
+        assert not isinstance(run.goal, str)
         if run.goal <= before and not any(point.iteration < run.tune for point in run.checkpoints):
             return run
         draws = run.goal - before
     draws = length.checked(draws)
     workers, limit = workers_of(cores, chains, run.cycle), seconds("time_limit", time_limit)
-    run = replace(run, goal=draws if draws == AUTO else before + draws, time_limit=limit)
+    run = replace(run, goal=draws if isinstance(draws, str) else before + draws, time_limit=limit)
     run.most = max(run.most, -(-before // length.QUARTERS) * length.QUARTERS) if draws == AUTO else 0
     ahead = max(len(point.ahead.scalars) for point in run.checkpoints)
     with stoppable() as stop:
@@ -174,15 +182,15 @@ def go_on(
                 course.store.attach(chain, c, point.ahead)
             updates = compiled(model, run.cycle)
         try:
-            return _finished(course, updates, stop, workers, progress, limit, checkpoint, most=None if draws == AUTO else draws)
+            return _finished(course, updates, stop, workers, progress, limit, checkpoint, most=None if isinstance(draws, str) else draws)
         finally:
-            give_back(*(chain.rng for chain in course.runs))
+            release(*(chain.rng for chain in course.runs))
 
 
 def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead: int = 0, most: int = 0) -> tuple[Store, int]:
     """Room for draws, if this machine has it, and how many are kept at most where they are not counted."""
     store = Store(model, chains, 0, kind)
-    store.draws = length.MOST if draws == AUTO else max(draws, ahead)
+    store.draws = length.MAX_DRAWS if isinstance(draws, str) else max(draws, ahead)
     if draws == AUTO:
         most = most or length.most_draws(store)
         store.draws = max(most, ahead)
@@ -207,7 +215,8 @@ def _driven(
 ) -> Run:
     began, before = time.perf_counter(), course.seconds
     automatic = course.run.goal == AUTO
-    limit = length.SECONDS if automatic and limit is None else limit
+    most_seconds = length.SECONDS if limit is None else limit  # of a run without a number of draws
+    limit = most_seconds if automatic else limit
     deadline = None if limit is None or limit == np.inf else began + limit
 
     def snapshot() -> Run:
@@ -215,11 +224,11 @@ def _driven(
         return course.outcome("" if is_there() else "on its way", most=most)
 
     def is_there() -> bool:
-        return not automatic and min(course.recorded()) >= (course.run.goal - course.before)
+        return not automatic and min(course.recorded()) >= course.wanted
 
     with Progress(progress) as line, saver or nullcontext():
         with Driver(course.runs, workers, stop, deadline, line, saver, snapshot) as driver:
-            reached = _until_content(course, driver, began, limit) if automatic else _to_the_end(course, driver)
+            reached = _until_content(course, driver, began, most_seconds) if automatic else _to_the_end(course, driver)
         stopped = "" if reached else driver.stopped
         _check(course.model, course.runs, stopped or reached)
         if saver is not None:
@@ -236,7 +245,7 @@ def _driven(
 
 
 def _to_the_end(course: _Course, driver: Driver) -> bool:
-    end = course.origin + course.run.thin * (course.run.goal - course.before)
+    end = course.origin + course.run.thin * course.wanted
     began = min(run.iteration for run in course.runs)
     tuned = driver.to(min(course.run.tune, end), course.origin, course.run.thin, of=(began, end))
     return tuned and driver.to(end, course.origin, course.run.thin, of=(began, end))

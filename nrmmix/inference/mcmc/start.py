@@ -67,13 +67,13 @@ def starts_of(model: Specification, init: Any, chains: int, tune: int, optima: C
     if not all(hasattr(one, "model") and hasattr(one, "partition") for one in fits):
         heated = isinstance(init, str) and init in HEATED and is_heated(model, tune)
         return [Start(labels, heated=heated) for labels in initial_labels(init, n, chains)]
-    found = []
+    starts: list[Start] = []
     for fit in fits:
         if fit.model.n_obs != n:
             raise ValueError(f"init: the fit is of {fit.model.n_obs} rows, and there are {n}; give one of the same rows.")
         own = fit.starting_points() if hasattr(fit, "starting_points") else [(fit.partition().labels, None)]
-        found += [Start(np.asarray(labels, np.int64), codes) for labels, codes in own]
-    return [found[c % len(found)] for c in range(chains)]
+        starts += [Start(np.asarray(labels, np.int64), codes) for labels, codes in own]
+    return [starts[c % len(starts)] for c in range(chains)]
 
 
 def is_heated(model: Specification, tune: int) -> bool:

@@ -21,7 +21,7 @@ KINDS = {  # by what is kept: the arrays of a record that are not
     "partition": ("location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
     "scalars": ("labels", "location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
 }
-FEW = 16  # clusters with parameters of their own that there is room for at first
+INITIAL_CLUSTERS = 16  # clusters with parameters of their own that there is room for at first
 
 
 def wanted(kind: str) -> str:
@@ -44,7 +44,7 @@ class Store:
     def __init__(self, model: Specification, chains: int, draws: int, kind: str = "all") -> None:
         self.model, self.kind, self.chains = model, kind, chains
         self.each = Record.room(model, 1, 1)
-        self.clusters = FEW  # with parameters
+        self.clusters = INITIAL_CLUSTERS  # with parameters
         self.lock = threading.Lock()
         self.make_room(draws)
 
@@ -61,7 +61,8 @@ class Store:
             if name in KINDS[self.kind] and (name != "A" or self.model.is_regression):  # of a mixture it is u, one number
                 shape = (0,) * len(shape)
             if name in ("labels", "location"):
-                most = 0 if name == "labels" else self.model.grid.distance.shape[2] - 1 if shape[0] else 0
+                grid = self.model.grid
+                most = 0 if name == "labels" or grid is None or not shape[0] else grid.distance.shape[2] - 1
                 kind = label_type((self.chains, draws, *shape), most)
             if name == "explicit" and shape[0]:
                 shape = (min(self.clusters, shape[0]), shape[1])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common.messages import count
-from nrmmix.common.seeds import give_back
+from nrmmix.common.seeds import release
 from nrmmix.inference.executors import PATIENCE, Dask, is_client
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, compiled, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
@@ -76,6 +76,7 @@ class Cluster:
         if found is None:
             return
         point, status, failed, draws = found
+        assert chain.back_to is not None and chain.sink is not None  # it was made with one, and attached to a store
         chain.back_to(chain, point)
         chain.order, chain.control[loop.STATUS], chain.failed = point.order, status, failed
         for rows in draws:
@@ -143,5 +144,5 @@ def advanced(
     try:
         chain.run(update_addresses(model, cycle), tune, thin)
     finally:
-        give_back(chain.rng)
+        release(chain.rng)
     return chain.checkpoint(chain.record.part(NONE)), int(chain.control[loop.STATUS]), chain.failed, draws

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nrmmix.common.seeds import give_back, lent
+from nrmmix.common.seeds import acquire, release
 from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.chain import start, update_rest
 from nrmmix.kernels.core import state as layout
@@ -42,8 +42,9 @@ class TreeGrower:
         n, m = self.n, self.n if with_trees else 1
         self.data, self.state = arrays_of(model, 8, SIDE, entries=(*layout.OF_COLUMNS, layout.COMBINE))
         start(self.data, self.state, np.full(n, -1, np.int64))
+        left, right, up, size = (np.zeros(n + m, np.int64) for _ in range(4))
         self.forest = Forest(
-            *(np.zeros(n + m, np.int64) for _ in range(4)), np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
+            left, right, up, size, np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
             np.zeros(m + 1, np.int64), self.state.log_grown, np.zeros(GUIDE),
         )
         self.scratch = ibhc.IbhcScratch(
@@ -113,8 +114,8 @@ class TreeGrower:
         self.plant()
         nodes_below(self.forest, 0, False, np.zeros(1, np.int64))
         set_partition(self.data, self.state, np.zeros(self.n, np.int64), 1)
-        update_rest(self.data, self.state, updates[:0], rng := lent(np.random.SeedSequence(0)))
-        give_back(rng)
+        update_rest(self.data, self.state, updates[:0], rng := acquire(np.random.SeedSequence(0)))
+        release(rng)
 
     def agglomerate(self, roots: np.ndarray) -> Iterator[None]:
         """BHC of trees: to one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nrmmix.inference.search.grower import TreeGrower, too_large
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nrmmix.inference.search.run import SearchOutcome
     from nrmmix.model.specification import Specification
 
 MOST_PASSES = 10**6
@@ -45,14 +44,13 @@ class Search(Method):
             return f"nm.{self}: missing cells of the family are drawn, not integrated out, and a search draws nothing"
         return ""
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         """Say what is too large; empty if nothing."""
         return too_large(model)
 
-    def run(self, model: Specification, name: str, **arguments: Any) -> SearchOutcome:
-        from nrmmix.inference.search.run import run_search
-
-        return run_search(model, self, **arguments)
+    def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
+        """Grow trees; hands back from time to time, so that it can be stopped."""
+        raise NotImplementedError
 
     __str__ = written
 
@@ -89,14 +87,14 @@ class BHC(Search):
     is_random: ClassVar[bool] = False
     passes: int = 5
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         n = model.n_obs
         if n > MOST_ROWS:
             return (
                 f"it compares all pairs of rows, and {n:,} rows have {n * (n - 1) / 2:.1g} pairs, of which a core tries some millions in a "
                 f"second; at most {MOST_ROWS:,} rows can be joined so, nm.IBHC() takes more"
             )
-        return super().complaint(model)
+        return super().option_error(model)
 
     def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
         """Grow trees; hands back from time to time, so that it can be stopped."""

@@ -13,7 +13,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import give_back, lent, seed_sequence
+from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
 from nrmmix.inference.search.grower import TreeGrower
@@ -51,11 +51,11 @@ class SearchOutcome(NamedTuple):
 
 def run_search(model: Specification, search: Search, *, rng: Any, progress: bool | None, time_limit: float | None) -> SearchOutcome:
     """Run a search on a model; see `Model.fit`.  A ValueError if the model is too large for it, or an argument is out of range."""
-    if why := search.complaint(model):
+    if why := search.option_error(model):
         raise ValueError(f"nm.{search}: {why}.")
     limit = seconds("time_limit", time_limit)
     seeds = seed_sequence(rng)
-    random = lent(seeds.spawn(1)[0])
+    random = acquire(seeds.spawn(1)[0])
     with announced(lambda: COMPILING), interrupts_delayed():
         grower, updates = TreeGrower(model), update_addresses(model)
         check_rows(model, grower.data)
@@ -63,19 +63,20 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
     started = time.perf_counter()
     with Progress(progress) as line:
         best, bounds, stopped = _best(grower, search, updates, random, line, math.inf if limit is None else started + limit)
-    give_back(random)
+    release(random)
     if best is None:
         if stopped == "time limit":
             raise TimeoutError("time_limit was over before the first tree was built; give more seconds.")
         raise KeyboardInterrupt("stopped before the first tree was built")
-    return SearchOutcome(search, best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
+    return SearchOutcome(search, best, bounds, entropy(seeds), time.perf_counter() - started, bool(stopped))
 
 
 def _best(
     grower: TreeGrower, search: Search, updates: np.ndarray, random: np.random.Generator, line: Progress, deadline: float
 ) -> tuple[Found | None, list[float], str]:
     """The best tree of the passes, their scores, and why they were stopped: "", "interrupt" or "time limit"."""
-    best, bounds = None, []
+    best: Found | None = None
+    bounds: list[float] = []
     for number in range(1, search.passes + 1):
         before = _changing(grower)
         try:

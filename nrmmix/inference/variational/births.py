@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from nrmmix.inference.variational.memory import Batches, Memory, Taken
+from nrmmix.inference.variational.memory import Batches, CollectedRows, Memory
 from nrmmix.inference.variational.start import seeded
 from nrmmix.model.families.exponential import Statistics, joined
 
@@ -47,7 +47,7 @@ class Fresh(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Rows to be collected in a pass, by component; a `memory.Watch`."""
+    """Rows to be collected in a pass, by component; a `memory.Observer`."""
 
     share: dict[int, float]  # of each target, of a block's rows at most
     most: int
@@ -56,12 +56,12 @@ class Watched(NamedTuple):
     def of_batch(self, number: int) -> Chosen:
         return Chosen(self, np.random.default_rng((self.seed, number)))
 
-    def taken(self, seen: Chosen, part: Statistics, first: int) -> tuple[Taken, ...]:
+    def taken(self, seen: Chosen, part: Statistics, first: int) -> tuple[CollectedRows, ...]:
         found = []
         for target, rows in seen.rows.items():
             some = np.concatenate(rows) if rows else np.zeros(0, np.int64)
             if len(some):
-                found.append(Taken(target, first + some, np.concatenate(seen.r[target]), part.take(some)))
+                found.append(CollectedRows(target, first + some, np.concatenate(seen.r[target]), part.take(some)))
         return tuple(found)
 
 
@@ -92,9 +92,9 @@ class Collector:
         rows = memory.batches.rows.n / memory.batches.size * memory.visited
         share = {t: 1.5 * most / max(rows[t], float(most)) for t in targets}
         self.watched, self.most = Watched(share, most, int(rng.integers(2**63))), most
-        self.found: dict[int, list[Taken]] = {t: [] for t in targets}
+        self.found: dict[int, list[CollectedRows]] = {t: [] for t in targets}
 
-    def add(self, sample: tuple[Taken, ...]) -> None:
+    def add(self, sample: tuple[CollectedRows, ...]) -> None:
         """Add the rows that a visit has taken."""
         for taken in sample:
             if sum(len(one.rows) for one in self.found[taken.target]) < self.most:
@@ -137,7 +137,7 @@ def sample_of(memory: Memory, rows: Statistics, weight: np.ndarray | None) -> Ba
 
 def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np.random.Generator) -> Memory:
     """The memory of a fresh fit to a sample."""
-    N, s = seeded(sample.rows, creation.components, rng, how)
+    N, s = seeded(cast(Statistics, sample.rows), creation.components, rng, how)
     scale = sample.size / sample.rows.size
     fresh = Memory(memory.side, memory.mass, sample)
     fresh.start(N * scale, s * scale)

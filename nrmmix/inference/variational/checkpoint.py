@@ -21,7 +21,7 @@ from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot
 from nrmmix.inference.variational.options import MemoizedVB
 from nrmmix.model.encoding import decode, encode, encode_source, keeper
-from nrmmix.model.frame.streaming import add_to_digest
+from nrmmix.model.frame.streaming import StreamedFrame, add_to_digest
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 
@@ -50,7 +50,7 @@ class Saved(NamedTuple):
 def digest_of(model: Specification) -> str:
     """Return a digest of the rows used: the same whatever source they came from."""
     frame = model.frame
-    if frame.is_streamed:
+    if isinstance(frame, StreamedFrame):
         return frame.places.digest
     found = hashlib.blake2b(digest_size=16)
     further = [] if frame.covariates is None else [frame.covariates]
@@ -96,7 +96,7 @@ def _of_model(model: Specification, put: Any) -> dict[str, Any]:
     """The model, with its data where these are small, or where they are."""
     parts = {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
     header = {"model": {"formula": model.formula} | parts, "responses": list(model.frame.response_names)}
-    if model.frame.is_streamed:
+    if isinstance(model.frame, StreamedFrame):
         rows = model.frame.rows
         return header | {"path": None if rows is None else rows.path, "missing": model.frame.missing}
     size = model.frame.response.nbytes if isinstance(model.frame.response, np.ndarray) else model.frame.response.data.nbytes
@@ -221,6 +221,6 @@ def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Set
         climb.kept = Factors(memory.side, memory.mass, get("kept/N"), get("kept/s")), bound
     if "adopted" in header:
         own = header["adopted"]
-        kept = Snapshot(*(get(f"adopted/{name}") for name in ("N", "s", "H")), own["ids"])
+        kept = Snapshot(get("adopted/N"), get("adopted/s"), get("adopted/H"), own["ids"])
         climb.adopted = own["bound"], kept, [tuple(pair) for pair in own["changed"]]
     return climb

@@ -62,7 +62,8 @@ class Climb:
         self.not_deleted: set[int] = set()  # names of components that have been tried without
         self.has_tried_fewer = False
         self.number, self.has_converged = 0, False
-        self.last, self.most = -math.inf, None  # bound of the pass before, and passes in all, once that is settled
+        self.last = -math.inf  # bound of the pass before
+        self.most: int | None = None  # passes in all, once that is settled
         self.kept: tuple[Factors, float] | None = None  # as of the last pass whose bound is exact
 
     # ---- one pass
@@ -193,7 +194,9 @@ class Climb:
 
     def _halve(self) -> None:
         """Join each component to another, the pairs that gain most first; the next pass makes the bound true."""
-        memory, used, pairs = self.memory, set(), []
+        memory = self.memory
+        used: set[int] = set()
+        pairs: list[tuple[int, int]] = []
         a, b = np.triu_indices(memory.n_components, 1)
         for p in np.argsort(-merges.gain_without_entropy(memory, a, b), kind="stable"):
             if not used & {a[p], b[p]}:
@@ -201,7 +204,8 @@ class Climb:
                 pairs.append((memory.ids[a[p]], memory.ids[b[p]]))
         nothing = np.zeros(len(memory.N))
         for first, second in pairs:
-            memory.join(*sorted((memory.ids.index(first), memory.ids.index(second))), nothing)
+            i, j = sorted((memory.ids.index(first), memory.ids.index(second)))
+            memory.join(i, j, nothing)
         memory.is_exact = False
 
     def _more_to_try(self) -> bool:
@@ -257,6 +261,7 @@ class Climb:
 
     def _keep_or_undo(self) -> None:
         """After the pass that makes births true: as it was before, where the bound is lower now."""
+        assert self.adopted is not None  # by a birth or a deletion
         before, kept, changed = self.adopted
         self.adopted = None
         if self.memory.bound() < before:

@@ -11,19 +11,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from nrmmix.inference.executors import OneProcess, Span
+from nrmmix.inference.executors import OneProcess, Span, Task
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
-from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors, local_step
 
 
-class Visit(NamedTuple):
+class LocalSums(NamedTuple):
     """Result of a visit of batches: counts, statistics, entropies, entropies of pairs; sums of log h; rows that were asked for."""
 
     N: np.ndarray
@@ -31,11 +31,11 @@ class Visit(NamedTuple):
     H: np.ndarray
     H_pairs: np.ndarray
     log_h: float = 0.0
-    sample: tuple[Taken, ...] = ()
+    sample: tuple[CollectedRows, ...] = ()
     checks: tuple[tuple[int, ...], ...] = ()  # of rows that are loaded anew each time: number of the batch, and sums over its bytes
 
 
-class Taken(NamedTuple):
+class CollectedRows(NamedTuple):
     """Rows of a component that were collected."""
 
     target: int
@@ -44,18 +44,18 @@ class Taken(NamedTuple):
     what: Statistics
 
 
-def added(a: Visit, b: Visit) -> Visit:
+def added(a: LocalSums, b: LocalSums) -> LocalSums:
     """Visits of two sets of batches as one."""
-    return Visit(a.N + b.N, a.s + b.s, a.H + b.H, a.H_pairs + b.H_pairs, a.log_h + b.log_h, a.sample + b.sample, a.checks + b.checks)
+    return LocalSums(a.N + b.N, a.s + b.s, a.H + b.H, a.H_pairs + b.H_pairs, a.log_h + b.log_h, a.sample + b.sample, a.checks + b.checks)
 
 
-class Watch(Protocol):
+class Observer(Protocol):
     """Observer of the probabilities that a visit finds; each batch has its own generator, whoever visits it."""
 
     def of_batch(self, number: int) -> Callable[[int, np.ndarray], None]:
         """A function of the first row of a block and of the probabilities (K, b) of its rows."""
 
-    def taken(self, seen: Any, part: Statistics, first: int) -> tuple[Taken, ...]:
+    def taken(self, seen: Any, part: Statistics, first: int) -> tuple[CollectedRows, ...]:
         """The rows that this function has chosen."""
 
 
@@ -65,10 +65,10 @@ class LocalStep(NamedTuple):
     eta: np.ndarray
     const: np.ndarray
     pairs: np.ndarray | None
-    watch: Watch | None
+    watch: Observer | None
     is_checked: bool
 
-    def __call__(self, part: Statistics, span: Span) -> Visit:
+    def __call__(self, part: Statistics, span: Span) -> LocalSums:
         chosen = None if self.watch is None else self.watch.of_batch(span.number)
         blocks = ((start, part.weight_of(slice(start, stop)), features) for start, stop, features in part.blocks(0, part.n))
         found = self.over(blocks, chosen)
@@ -76,10 +76,10 @@ class LocalStep(NamedTuple):
         checks = ((span.number, checksum(part)),) if self.is_checked else ()
         return found._replace(log_h=part.log_h_total, sample=sample, checks=checks)
 
-    def over(self, blocks: Iterable[Block], seen: Callable[[int, np.ndarray], None] | None = None) -> Visit:
+    def over(self, blocks: Iterable[Block], seen: Callable[[int, np.ndarray], None] | None = None) -> LocalSums:
         """Local steps for blocks of rows."""
         K, S = self.eta.shape
-        out = Visit(np.zeros(K), np.zeros((K, S)), np.zeros(K), np.zeros(0 if self.pairs is None else len(self.pairs)))
+        out = LocalSums(np.zeros(K), np.zeros((K, S)), np.zeros(K), np.zeros(0 if self.pairs is None else len(self.pairs)))
         for first, weight, features in blocks:
             found = local_step(features, self.eta, self.const, self.pairs, weight)
             for total, part in zip(out, found[1:], strict=False):
@@ -131,10 +131,14 @@ class Batches:
         ends = np.linspace(0, rows.n, batches + 1).astype(int).tolist()
         self.spans = [Span(b, first, last) for b, (first, last) in enumerate(pairwise(ends))]
         self.rounds = [self.spans[b : b + round_size] for b in range(0, batches, round_size)]
-        self.kept = rows.whole() if keep else None
+        self.kept: Any = None
+        if keep:
+            assert isinstance(rows, Statistics)
+            self.kept = rows.whole()
         self.checks: dict[int, tuple[int, ...]] = {}  # by number of the batch
         self._log_h = np.full(len(self.rounds), np.nan)
         if self.is_local:
+            assert isinstance(rows, Statistics)
             self._log_h[:] = 0.0
             self._log_h[0] = float(rows.log_h.sum() if self.weight is None else rows.log_h @ self.weight)
 
@@ -181,7 +185,7 @@ class Batches:
             part = Features(None if dense is None else dense[:, first:last], None if of_sparse is None else of_sparse[first:last])
             yield first, last, part
 
-    def note(self, number: int, found: Visit) -> None:
+    def note(self, number: int, found: LocalSums) -> None:
         """Keep what a visit says of the rows themselves; a SourceChanged where they are not what they were."""
         self._log_h[number] = found.log_h
         self.insist_unchanged(found.checks)
@@ -191,21 +195,22 @@ class Batches:
         for b, *sums in checks:
             before = self.checks.setdefault(b, tuple(sums))
             if before != tuple(sums):
-                names, span = (*self.rows.frame.covariate_names, ""), self.spans[b]
+                frame: Any = cast(Any, self.rows).frame  # of rows that are loaded anew
+                names, span = (*frame.covariate_names, ""), self.spans[b]
                 which = names[next(i for i, (then, now) in enumerate(zip(before, sums, strict=True)) if then != now)]
                 raise SourceChanged(
-                    f"{f'the covariate {which!r} in ' if which else ''}rows {span.first} to {span.last - 1} of {self.rows.frame.rows} "
+                    f"{f'the covariate {which!r} in ' if which else ''}rows {span.first} to {span.last - 1} of {frame.rows} "
                     f"{'is' if which else 'are'} not what {'it was' if which else 'they were'} when they were first visited; "
                     "fit again, with data that stay as they are."
                 )
 
 
-def visit(batches: Batches, number: int, factors: Factors, pairs: np.ndarray | None = None, watch: Watch | None = None) -> Visit:
+def visit(batches: Batches, number: int, factors: Factors, pairs: np.ndarray | None = None, watch: Observer | None = None) -> LocalSums:
     """Local steps for the rows of a round."""
     if batches.is_local:
         return LocalStep(factors.eta, factors.const, pairs, None, False).over(batches.blocks(number))
     step = LocalStep(factors.eta, factors.const, pairs, watch, batches.rows.is_streamed)
-    found = batches.executor.gather(batches.rows, batches.rounds[number], step, added)
+    found = batches.executor.gather(batches.rows, batches.rounds[number], cast(Task, step), added)
     batches.note(number, found)
     return found
 
@@ -274,7 +279,7 @@ class Memory:
     def refresh(self) -> None:
         self.factors = Factors(self.side, self.mass, self._N, self._s)
 
-    def replace(self, b: int, found: Visit) -> None:
+    def replace(self, b: int, found: LocalSums) -> None:
         """A round's new share in place of the old one."""
         # not in place: earlier factors keep their statistics
         self._N = self._N + (found.N - self.N[b])

@@ -149,7 +149,8 @@ def merge_by_batch(memory: Memory, b: int, pairs: np.ndarray, lost: np.ndarray) 
 
     `lost` (P,) is that of the batch; of the others it is taken for 0, so that the bound is not exact until they have been visited again.
     """
-    ids, used = np.array(memory.ids)[pairs], set()
+    ids = np.array(memory.ids)[pairs]
+    used: set[int] = set()
     for p in range(len(pairs)):
         if used & {*ids[p]}:
             continue

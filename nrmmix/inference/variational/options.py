@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nrmmix.posterior.kernel_factors import KernelFactors
 
 COMPONENTS = 25  # unless there are fewer rows
-MOST = 10**6
+MAX_COUNT = 10**6
 TOL = 1e-6, 1e-4  # nats a row: of mixtures and of density regression
 COMBINATIONS = ("stacking", "equal", "best")  # of starts
 ROWS_EACH = 1024  # of a round, by default
@@ -42,6 +42,27 @@ class Variational(Method):
     merges_mixtures: ClassVar[bool | str] = True  # what merges= is where it is left out
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
+    most_rounds: ClassVar[int]  # where batches= is left out
+
+    if TYPE_CHECKING:  # options of all methods, and of those whose batches are asked for
+
+        @property
+        def components(self) -> int | None: ...
+
+        @property
+        def passes(self) -> int: ...
+
+        @property
+        def starts(self) -> int | None: ...
+
+        @property
+        def combine(self) -> str: ...
+
+        @property
+        def batches(self) -> int | None: ...
+
+        @property
+        def round_size(self) -> int | None: ...
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -53,7 +74,7 @@ class Variational(Method):
         if name == "combine":
             return one_of("combine", value, COMBINATIONS)
         if name in ("components", "batches", "passes", "round_size", "starts"):
-            return None if value is None and name != "passes" else count(name, value, 1, MOST)
+            return None if value is None and name != "passes" else count(name, value, 1, MAX_COUNT)
         if name == "executor":
             return executors.checked(value)
         if name == "checkpoint":
@@ -112,7 +133,8 @@ class Variational(Method):
             return f"nm.{self}: components={given}, and {prior} has {prior.components}; leave components= out"
         if model.sampled and any(name in model.width_columns for name in model.sampled):
             return f"nm.{self}: the width of {kernel} is sampled, which has no factor in closed form; give a number or nm.PerAtom"
-        if model.slots is None and not np.isfinite(model.log_kernel(model.grid.distance, model.start_widths())).all():
+        grid = None if model.slots is not None else model.grid
+        if grid is not None and not np.isfinite(model.log_kernel(grid.distance, model.start_widths())).all():
             return f"nm.{self}: {kernel} is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential()"
         try:
             model.exponential()
@@ -134,21 +156,13 @@ class Variational(Method):
         rounds = getattr(self, "batches", None)
         if rounds is None:
             rounds = min(max(n // ROWS_EACH, 1), self.most_rounds)
-        if getattr(self, "round_size", None) is not None:
-            return (rounds, self.round_size) if self.batches is not None else (rounds * self.round_size, self.round_size)
+        given: int | None = getattr(self, "round_size", None)
+        if given is not None:
+            return (rounds, given) if self.batches is not None else (rounds * given, given)
         if getattr(self, "batches", None) is not None:
             return rounds, 1
         size = -(-n // (rounds * MOST_ROWS))
         return rounds * size, size
-
-    def run(self, model: Specification, name: str, **arguments: Any) -> Any:
-        if model.is_regression:
-            from nrmmix.inference.variational_regression.run import run_regression
-
-            return run_regression(model, self, name, **arguments)
-        from nrmmix.inference.variational.run import run_variational
-
-        return run_variational(model, self, name, **arguments)
 
     __str__ = written
 

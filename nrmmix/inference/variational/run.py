@@ -6,13 +6,13 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from nrmmix.common.messages import did_you_mean, quoted, seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.seeds import entropy, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import executor_of
 from nrmmix.inference.variational import checkpoint
@@ -22,6 +22,7 @@ from nrmmix.inference.variational.options import COMPONENTS, MemoizedVB, Stochas
 from nrmmix.inference.variational.start import STARTS, of_labels, seeded
 from nrmmix.inference.variational.stochastic import Descent
 from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.specification import Specification
 
@@ -51,13 +52,14 @@ def run_variational(
     side = model.exponential()
     rows = model.statistics(side)
     _check_rows(rows, model)
-    climb, interrupted = None, False
+    climb: Climb | Descent | None = None
+    interrupted = False
     with Progress(progress) as line:
 
         def report(made: Pass) -> None:
             passes.append(made)
-            if saver is not None:
-                saver(partial(checkpoint.of_climb, climb, passes), before + time.perf_counter() - started)
+            if saver is not None:  # of a memoized fit
+                saver(partial(checkpoint.of_climb, cast(Climb, climb), passes), before + time.perf_counter() - started)
             line.update(f"pass {made.number}, {made.n_clusters} clusters, bound {made.bound:.2f}", made.number / method.passes)
             if limit is not None and time.perf_counter() - started > limit:
                 raise _Stopped
@@ -79,15 +81,16 @@ def run_variational(
                 raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
         except np.linalg.LinAlgError:
             raise FloatingPointError(LOST) from None
+    assert climb.kept is not None  # after a pass
     factors, bound = climb.kept
     if not math.isfinite(bound):
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
         warn(f"the bound and the components are not to be trusted: {LOST}")
-    if hasattr(method, "executor"):
+    if isinstance(method, (StochasticVB, MemoizedVB)):
         method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
-        method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started,
+        method, name, rows, factors, bound, passes, climb.has_converged, entropy(seeds), before + time.perf_counter() - started,
         interrupted,
     )
 
@@ -100,13 +103,13 @@ def checkpointing(
         return None, None, seeds
     saved = checkpoint.find(method.checkpoint)
     if saved is not None:
-        checkpoint.insist_on(saved, model, method, None if rng is None else int(seeds.entropy))
+        checkpoint.insist_on(saved, model, method, None if rng is None else entropy(seeds))
         seeds = seed_sequence(saved.seed)
-    return saved, checkpoint.Saver(model, method, name, int(seeds.entropy)), seeds
+    return saved, checkpoint.Saver(model, method, name, entropy(seeds)), seeds
 
 
-def _check_rows(rows: Statistics, model: Specification) -> None:
-    if rows.is_streamed:
+def _check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
+    if isinstance(rows, StreamedRows):
         return  # parts are checked as they are loaded
     far = (np.abs(rows.dense) > TOO_FAR).any(axis=0)
     if far.any():
@@ -154,12 +157,12 @@ def _climb(
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     components = method.components or (1 if births else min(COMPONENTS, n))
     if isinstance(start, np.ndarray):
-        N, s = of_labels(rows, start)
+        N, s = of_labels(cast(Statistics, rows), start)
     elif components == 1:
         N, s = np.array([rows.size]), memory.batches.total()[None]
     else:
         some = np.arange(n) if n <= WARM_ROWS else np.sort(rng.choice(n, WARM_ROWS, replace=False))
-        sample = rows.take(some) if n > WARM_ROWS or rows.is_streamed else rows
+        sample = rows.take(some) if n > WARM_ROWS or isinstance(rows, StreamedRows) else rows
         N, s = seeded(sample, components, rng, how)
         if n > WARM_ROWS:
             warm = Memory(side, mass, Batches(sample, 5, keep=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.families.exponential import Features, Statistics
 
 SEED_ROWS = 1000  # rows that seeds are chosen among
 SHARE = 0.02  # of the rows of a component that count for the overall mean in its seed, so that it is a proper component
@@ -24,7 +24,8 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
     each = None if sample.weight is None else sample.weight / sample.weight.sum()
     mean = features.totals(np.full((1, sample.n), 1.0 / sample.n) if each is None else each[None])[0]
     weight = max(1.0, SHARE * size / K)
-    best, at = None, int(rng.integers(sample.n) if each is None else rng.choice(sample.n, p=each))
+    best: np.ndarray | None = None
+    at = int(rng.integers(sample.n) if each is None else rng.choice(sample.n, p=each))
     s, taken = np.empty((K, len(mean))), np.zeros(sample.n, bool)
     for k in range(K):
         taken[at] = True
@@ -44,7 +45,7 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
     return np.full(K, size / K), s * (size / K) / (1.0 + weight)
 
 
-def _row(features: object, at: int) -> np.ndarray:
+def _row(features: Features, at: int) -> np.ndarray:
     parts = [] if features.dense is None else [features.dense[:, at]]
     if features.sparse is not None:
         parts.append(features.sparse[[at]].toarray()[0])

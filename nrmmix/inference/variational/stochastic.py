@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,8 @@ class Descent:
     def _exact(self) -> tuple[Factors, float]:
         """The best factors given the rows' probabilities under the present ones, and their bound."""
         found = [visit(self.batches, b, self.factors) for b in range(len(self.batches.rounds))]
-        N, s, H = (sum(parts) for parts in zip(*((one.N, one.s, one.H) for one in found), strict=True))
+        sums: Any = (sum(parts) for parts in zip(*((one.N, one.s, one.H) for one in found), strict=True))
+        N, s, H = sums
         order = np.argsort(-N, kind="stable")
         factors = Factors(self.side, self.mass, N[order], s[order])
         return factors, factors.log_evidence + float(H.sum()) + self.batches.log_h

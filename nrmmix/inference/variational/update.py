@@ -79,7 +79,7 @@ def updated(
 ) -> tuple[Factors, float, list[Pass], bool]:
     """Factors and bound of the rows seen, new ones (`rows`) included; passes over these, numbered after the first; whether it converged."""
     is_memoized = isinstance(method, MemoizedVB)
-    division = method if is_memoized else MemoizedVB()
+    division = method if isinstance(method, MemoizedVB) else MemoizedVB()
     batches, round_size = division.division(rows.n) if division.batches is None or division.batches <= rows.n else (rows.n, 1)
     settings = Settings(
         method.passes, method.tolerance(), merges=not is_memoized or bool(method.moves()[1]), births=not is_memoized or method.moves()[0],
@@ -89,5 +89,6 @@ def updated(
         memory = Continued(mass, Batches(rows, batches, round_size=round_size, executor=run), factors, bound)
         climb = Climb(memory, settings, rng, learns=False)
         climb.run(lambda made: passes.append(made._replace(number=first + made.number)))
+    assert climb.kept is not None  # after a pass
     found, bound = climb.kept
     return found, bound, passes, climb.has_converged

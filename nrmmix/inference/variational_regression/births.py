@@ -6,15 +6,11 @@ a second mode, or at its ends, the rows that fit worst are of that part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from nrmmix.inference.variational_regression.climb import Climb
 from nrmmix.inference.variational_regression.start import FEWEST_FIT, WORST
 from nrmmix.posterior.kernel_factors import KernelFactors
-
-if TYPE_CHECKING:
-    from nrmmix.inference.variational_regression.climb import Climb
 
 AT_ONCE = 8
 LEAST_COUNT = 0.5  # rows of a component that is there
@@ -22,7 +18,7 @@ LEAST_COUNT = 0.5  # rows of a component that is there
 
 def born(climb: Climb) -> tuple[KernelFactors, int]:
     """Factors with components born of those that two parts explain best, and how many they are."""
-    now, r, rows = climb.factors, climb.kept.r, climb.memory.rows
+    now, r, rows = climb.factors, climb.shares, climb.memory.rows
     free = np.flatnonzero(now.N < LEAST_COUNT)[:AT_ONCE]
     share = np.zeros_like(r)  # of each row in its component that a part of its own would begin with
     for first, last, features, _ in rows.blocks():

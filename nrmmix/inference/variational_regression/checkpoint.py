@@ -79,4 +79,5 @@ def start_of(
 
 
 def _seen(sums: dict[str, Any]) -> Seen:
-    return Seen(**{name: values if np.ndim(values) else float(values) for name, values in sums.items()})
+    own: dict[str, Any] = {name: values if np.ndim(values) else float(values) for name, values in sums.items()}
+    return Seen(**own)

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import brentq
 
-from nrmmix.inference.variational_regression.memory import ONCE, Kept, Memory, added, without
+from nrmmix.inference.variational_regression.memory import ONCE, BinnedRows, Kept, Memory, added, without
 from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
-
-if TYPE_CHECKING:
-    from nrmmix.inference.variational_regression.proposals import Proposals
 
 LEAST_GAIN = 1e-6  # of a code, in nats
 SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
@@ -44,14 +41,37 @@ class Pass(NamedTuple):
     kept: int = 0  # and whether they were kept
 
 
+class Made(NamedTuple):
+    """Counts of codes changed, components joined or left out, and born; whether something was tried, and whether it was kept."""
+
+    moved: int = 0
+    merged: int = 0
+    born: int = 0
+    tried: int = 0
+    kept: int = 0
+
+
+class Proposer(Protocol):
+    """Maker of proposals beside the steps of a climb, as `nrmmix.inference.variational_regression.proposals.Proposals` is."""
+
+    def are_left(self, passes: list[Pass], n: float) -> bool:
+        """Whether another proposal is worth while after such passes over n rows."""
+
+    def are_due(self, passes: list[Pass], n: float, at_rest: bool) -> bool:
+        """Whether one is to be made after these passes, the last of which has ended `at_rest`."""
+
+    def make(self, climb: Climb) -> Made:
+        """Make the proposals of a climb, and return what becomes of it."""
+
+
 class Climb:
     """A memory on its way up, from factors that rows are first visited at."""
 
     def __init__(
-        self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool, proposals: Proposals | None = None
+        self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool, proposals: Proposer | None = None
     ):
         self.memory, self.factors, self.rng, self.proposals = memory, start, rng, proposals
-        self.kept = None
+        self.kept: Kept | None = None
         if search:
             shape = memory.rows.n, start.n_components
             self.kept = Kept(np.empty(shape), np.empty(shape))
@@ -71,6 +91,12 @@ class Climb:
     def close(self) -> None:
         """Forget what further passes would need."""
         self.kept, self.memory.seen = None, []
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(n, M) probabilities of the components of rows in memory, as they were last visited."""
+        assert self.kept is not None
+        return self.kept.r
 
     # ---- factors given sums
 
@@ -98,6 +124,7 @@ class Climb:
         rounds = len(self.memory.rounds)
         for number in self.rng.permutation(rounds) if rounds > 1 else [0]:
             before = self.memory.seen[number]
+            assert before is not None  # since `begin`
             found = self.memory.visit(number, self.factors, self.kept)
             self.total = found if len(self.memory.seen) == 1 else added(without(self.total, before), found)
             self.refresh()
@@ -147,12 +174,13 @@ class Climb:
     def search(self) -> int:
         """Codes one by one with r and v optimised out; how many changed."""
         self.begin()  # gains are exact where r and v are those of the codes as they are
-        now, kept, (q, B, _) = self.factors, self.kept, self.total.H.shape
+        now, kept, rows, (q, B, _) = self.factors, self.kept, self.memory.rows, self.total.H.shape
+        assert kept is not None and isinstance(rows, BinnedRows)
         M, C = now.n_components, int(now.binned.counts.max())
         codes, shift, weight = now.codes.copy(), np.zeros(M), np.exp(now.log_weight)
-        often = self.memory.rows.statistics.weight
+        often = rows.statistics.weight
         moved = search_codes(
-            kept.r, kept.w, self.memory.rows.bins, codes, self.rng.permutation(M * q), now.binned.log_k, now.binned.counts,
+            kept.r, kept.w, rows.bins, codes, self.rng.permutation(M * q), now.binned.log_k, now.binned.counts,
             now.binned.expected_log_prior(codes), weight, now.share, LEAST_GAIN, shift, np.empty((B, C)), np.empty((4, C)),
             ONCE if often is None else often,
         )

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from nrmmix.inference.variational_regression.memory import BinnedRows, Kept, LocalStep, StreamedBinnedRows, sample_of
+from nrmmix.model.families.exponential import Features
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 MOST_ROWS = 2000  # that weights are found by
@@ -56,7 +57,7 @@ def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndar
     N_all, s_all = (sums.N, sums.s) if are_all else (factors.N, factors.s)
     for first, last, features in rows.statistics.blocks(0, rows.n):
         r, w = kept.r[first:last], kept.w[first:last]
-        T = features.dense.T if features.sparse is None else _dense(features)
+        T = features.dense.T if features.sparse is None and features.dense is not None else _dense(features)
         row, k = np.nonzero((r > LEAST) | (w > LEAST))
         share = r[row, k]
         N, s = N_all[k] - share, s_all[k] - share[:, None] * T[row]
@@ -66,6 +67,6 @@ def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndar
     return out + rows.statistics.log_h
 
 
-def _dense(features: object) -> np.ndarray:
+def _dense(features: Features) -> np.ndarray:
     parts = [] if features.dense is None else [features.dense.T]
     return np.hstack([*parts, features.sparse.toarray()])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -36,12 +36,18 @@ class Seen(NamedTuple):
     checks: tuple[tuple[int, ...], ...] = ()  # as those of mixtures: of the bins of each covariate, and of the statistics
 
 
+def _paired(a: Iterable[Any], b: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(a, b, strict=True)
+
+
 def added(a: Seen, b: Seen) -> Seen:
-    return Seen(*(x + y for x, y in zip(a, b, strict=True)))
+    sums: list[Any] = [x + y for x, y in _paired(a, b)]
+    return Seen(*sums)
 
 
 def without(a: Seen, b: Seen) -> Seen:
-    return Seen(*(x - y for x, y in zip(a[:-1], b[:-1], strict=True)))
+    left: list[Any] = [x - y for x, y in _paired(a[:-1], b[:-1])]
+    return Seen(*left)
 
 
 def in_order(seen: Seen, order: np.ndarray) -> Seen:
@@ -161,6 +167,7 @@ class LocalStep:
         G /= np.exp(self.log_weight)
         checks: tuple[tuple[int, ...], ...] = ()
         if self.is_checked:
+            assert span is not None
             checks = ((span.number, *(crc(column) for column in rows.bins.T), checksum(rows.statistics)),)
         return Seen(N, s, H, G, float(sums[0]), float(sums[1]), rows.size, rows.statistics.log_h_total, checks)
 
@@ -189,7 +196,7 @@ class Memory:
         """Sums of a round at given factors, in place of those of its last visit."""
         step = LocalStep.of(factors, self.rows.is_streamed)
         if kept is not None:
-            found = step(self.rows, None, kept)
+            found = step(cast(BinnedRows, self.rows), None, kept)
         else:
             found = self.batches.executor.gather(self.rows, self.rounds[number], step, added)
         self.batches.insist_unchanged(found.checks)
@@ -198,11 +205,12 @@ class Memory:
 
     def total(self) -> Seen:
         """Anew, so that no rounding adds up."""
-        found = self.seen[0]
-        for further in self.seen[1:]:
+        found, *others = cast(list[Seen], self.seen)
+        for further in others:
             found = added(found, further)
         return found
 
     def scale_v(self, factor: float) -> None:
         """All v_i times a factor."""
-        self.seen = [one._replace(G=one.G * factor, log_v=one.log_v + one.n * np.log(factor)) for one in self.seen]
+        seen = cast(list[Seen], self.seen)
+        self.seen = [one._replace(G=one.G * factor, log_v=one.log_v + one.n * np.log(factor)) for one in seen]

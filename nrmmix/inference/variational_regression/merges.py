@@ -7,15 +7,11 @@ Atoms stay, as the measure has so many: one that nothing is left of has its law 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from nrmmix.inference.variational_regression.climb import Climb
 from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.posterior.kernel_factors import KernelFactors
-
-if TYPE_CHECKING:
-    from nrmmix.inference.variational_regression.climb import Climb
 
 LEAST_GAIN = 1e-6  # nats
 LEAST_COUNT = 0.5  # rows of a component that is there
@@ -26,7 +22,7 @@ SMALLEST = 8  # components that are left out in turn
 
 def candidates(climb: Climb) -> np.ndarray:
     """Pairs (P, 2) of components, a the larger one, whose probabilities are correlated, the most correlated first."""
-    N, r, often = climb.total.N, climb.kept.r, climb.memory.rows.statistics.weight
+    N, r, often = climb.total.N, climb.shares, climb.memory.rows.statistics.weight
     products = r.T @ (r if often is None else r * often[:, None])
     root = np.sqrt(np.maximum(np.diagonal(products), 1e-300))
     a, b = np.triu_indices(len(N), 1)
@@ -39,7 +35,7 @@ def candidates(climb: Climb) -> np.ndarray:
 
 def gain_of(climb: Climb, a: int, b: int) -> tuple[float, Seen]:
     """Gain of the bound where b is joined into a, and the sums thereafter."""
-    now, total, r = climb.factors, climb.total, climb.kept.r
+    now, total, r = climb.factors, climb.total, climb.shares
     N, s, H = total.N.copy(), total.s.copy(), total.H.copy()
     N[a], s[a], H[..., a] = N[a] + N[b], s[a] + s[b], H[..., a] + H[..., b]
     N[b], s[b], H[..., b] = 0.0, 0.0, 0.0
@@ -65,8 +61,8 @@ def merge(climb: Climb) -> int:
             continue
         gain, made = gain_of(climb, a, b)
         if gain > LEAST_GAIN:
-            climb.kept.r[:, a] += climb.kept.r[:, b]
-            climb.kept.r[:, b] = 0.0
+            climb.shares[:, a] += climb.shares[:, b]
+            climb.shares[:, b] = 0.0
             climb.total, climb.memory.seen = made, [made]
             climb.refresh()
             used |= {a, b}

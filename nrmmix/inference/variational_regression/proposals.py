@@ -8,10 +8,9 @@ a proposal, which all rows are then visited at.  Whatever is tried is kept only 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from nrmmix.inference.variational_regression.births import born
-from nrmmix.inference.variational_regression.climb import Climb, Pass
+from nrmmix.inference.variational_regression.climb import Climb, Made, Pass
 from nrmmix.inference.variational_regression.memory import Memory, sample_of
 from nrmmix.inference.variational_regression.merges import delete, merge
 
@@ -21,17 +20,7 @@ EVERY, FIRST = 3, 3  # passes over all rows from one proposal to the next, and b
 VISITS = 3  # passes in which a proposal must win
 TRIALS = 7  # passes in which births must
 ENOUGH = 1e-3  # nats a row that a proposal must gain for another one to follow
-MOST = 8  # proposals
-
-
-class Made(NamedTuple):
-    """Counts of codes changed, components joined or left out, and born; whether something was tried, and whether it was kept."""
-
-    moved: int = 0
-    merged: int = 0
-    born: int = 0
-    tried: int = 0
-    kept: int = 0
+MAX_PROPOSALS = 8  # proposals
 
 
 NOTHING = Made()
@@ -51,7 +40,7 @@ class Proposals:
         if not tried:
             return self.births or self.merges or self.from_samples
         last = tried[-1]
-        if len(tried) >= MOST or not passes[last].kept:
+        if len(tried) >= MAX_PROPOSALS or not passes[last].kept:
             return False
         return not self.from_samples or last == 0 or passes[last].bound - passes[last - 1].bound >= ENOUGH * n
 

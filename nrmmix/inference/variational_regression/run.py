@@ -13,11 +13,11 @@ import numpy as np
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.seeds import entropy, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import OneProcess, executor_of
 from nrmmix.inference.variational.checkpoint import Saved
-from nrmmix.inference.variational.options import RegressionOutcome, StochasticVB, Variational
+from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, StochasticVB, Variational
 from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped, checkpointing
 from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
@@ -30,7 +30,7 @@ from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 
-FEW = 2000  # rows up to which there are more starts, of fewer components
+FEW_ROWS = 2000  # rows up to which there are more starts, of fewer components
 COMPONENTS = 40, 100
 STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
@@ -54,7 +54,7 @@ def run_regression(
     rows = rows_of_model(model, binned)
     _check_rows(rows.statistics, model)
     components = _components(model, method)
-    starts = method.starts or STARTS[rows.n > FEW]
+    starts = method.starts or STARTS[rows.n > FEW_ROWS]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
     with announced(), Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
 
@@ -81,11 +81,11 @@ def run_regression(
     _warn(climbs, components)
     _warn_of_rounding(model, climbs)
     weights = weights_of(method.combine, rows, fits, bounds, each[-1])
-    if hasattr(method, "executor"):
+    if isinstance(method, (StochasticVB, MemoizedVB)):
         method = replace(method, executor=None)
     return RegressionOutcome(
         method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
-        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted, sums,
+        np.array([one.has_converged for one in climbs]), entropy(seeds), before + time.perf_counter() - began, interrupted, sums,
     )
 
 
@@ -93,6 +93,7 @@ def binned_of(model: Specification) -> Binned:
     """The covariate kernel of a model in tables."""
     if model.slots is not None:
         return Binned.of_slots(model.slots)
+    assert model.grid is not None
     is_one = len(model.frame.covariate_names) == 1
     log_K, values = model.log_kernel(model.grid.distance, model.start_widths()), model.grid.values[:, 0] if is_one else None
     return Binned.of_locations(log_K, model.grid.weights, is_one and not model.frame.is_category.any(), values)
@@ -103,13 +104,14 @@ def rows_of_model(model: Specification, binned: Binned | None = None) -> BinnedR
     statistics, binned = model.statistics(model.exponential()), binned_of(model) if binned is None else binned
     if isinstance(statistics, StreamedRows):
         return StreamedBinnedRows(statistics, binned)
+    assert model.frame.covariates is not None and model.grid is not None
     return BinnedRows(statistics, binned.bins(model.frame.covariates, model.grid.group))
 
 
 def _components(model: Specification, method: Variational) -> int:
     if model.prior.components > 0:
         return model.prior.components
-    return min(method.components or COMPONENTS[model.n_obs > FEW], model.n_obs)
+    return min(method.components or COMPONENTS[model.n_obs > FEW_ROWS], model.n_obs)
 
 
 def _insist_on_some(climbs: list[Climb], stopped: BaseException) -> None:

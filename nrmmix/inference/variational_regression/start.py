@@ -55,7 +55,7 @@ class Grower:
         self.binned, self.side, self.bins, self.rng, self.noise = binned, side, rows.bins, rng, noise
         self.features = rows.statistics.whole()
         self.is_weighted = rows.statistics.weight is not None
-        self.weight = rows.statistics.weight if self.is_weighted else np.ones(rows.n)
+        self.weight = np.ones(rows.n) if rows.statistics.weight is None else rows.statistics.weight
 
     def grow(self, most: int) -> list[Region]:
         """Regions, `most` at most."""
@@ -68,8 +68,9 @@ class Grower:
                 self.side = self.side.learnt(np.array([one.N for one in regions]), np.stack([one.s for one in regions]))
                 regions = [replace(one, cut=self._best(one)) for one in regions]
             regions = [one if one.cut is not None else replace(one, cut=self._best(one)) for one in regions]
-            k = int(np.argmax([one.cut.gain for one in regions]))
-            region, cut = regions[k], regions[k].cut
+            cuts = [one.cut for one in regions if one.cut is not None]
+            k = int(np.argmax([one.gain for one in cuts]))
+            region, cut = regions[k], cuts[k]
             if len(regions) >= most or cut.gain < LEAST_GAIN:
                 return regions
             here = cut.side[self.bins[region.rows, cut.covariate]]

@@ -9,6 +9,7 @@ they are made of is new.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,11 +34,14 @@ class Passing(Memory):
 
 def scaled(seen: Seen, factor: float) -> Seen:
     """Sums over so many times as many rows of the same kind."""
-    return Seen(*(factor * x for x in seen[:-1]))
+    sums: list[Any] = [factor * x for x in cast(tuple[Any, ...], seen[:-1])]
+    return Seen(*sums)
 
 
 def averaged(a: Seen, b: Seen, rho: float) -> Seen:
-    return Seen(*((1.0 - rho) * x + rho * y for x, y in zip(a[:-1], b[:-1], strict=True)))
+    pairs: Any = zip(a[:-1], b[:-1], strict=True)
+    sums: list[Any] = [(1.0 - rho) * x + rho * y for x, y in pairs]
+    return Seen(*sums)
 
 
 class Descent(Climb):

@@ -38,7 +38,9 @@ class Further(Climb):
 
     def __init__(self, memory: Continued, start: KernelFactors, rng: np.random.Generator):
         super().__init__(memory, start, rng, search=False)
-        rates = (memory.seen[-1].G * np.exp(start.log_k)).sum(axis=1)  # those by an old code are others
+        earlier = memory.seen[-1]
+        assert earlier is not None
+        rates = (earlier.G * np.exp(start.log_k)).sum(axis=1)  # those by an old code are others
         self.may_move = np.abs(rates - start.A) <= SAME * start.A  # (q, M)
 
     def begin(self) -> None:

@@ -17,6 +17,7 @@ from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.formula import ModelFrame
+from nrmmix.model.frame.streaming import StreamedFrame
 
 REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameters
 
@@ -174,7 +175,7 @@ class Blocks:
                 )
             names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
             family = family.with_values(input_names=names_of_inputs, input_groups=groups)
-            if frame.is_streamed and not frame.has_first:
+            if isinstance(frame, StreamedFrame) and not frame.has_first:
                 resolved = family.resolve_from(frame.summary(columns, own), names, levels)
             elif frame.weight is None:
                 with rows_of(frame.index):
@@ -420,7 +421,7 @@ class Blocks:
         """(label, text) lines for the printed model."""
         if len(self.blocks) == 1:
             return [("family" if i == 0 else "", line) for i, line in enumerate(self.blocks[0].family.describe())]
-        lines = []
+        lines: list[tuple[str, str]] = []
         for block in self.blocks:
             first, *rest = block.family.describe()
             lines.append(("family" if not lines else "", f"{', '.join(block.family.names)}: {first}"))
@@ -433,6 +434,7 @@ def _of_weighted(
 ) -> Family:
     """A family with hyperparameters of the table in which rows stand as often as they count; of other weights, and many, by sums."""
     x, weight, n = frame.inputs[:, inputs], frame.weight, y.shape[0]
+    assert weight is not None
     if are_counts(weight) and frame.size * (y.shape[1] + x.shape[1]) <= REPEATED:
         rows = np.repeat(np.arange(n), weight.astype(np.int64))
         with rows_of(frame.index, rows):

@@ -28,7 +28,7 @@ CATEGORICAL_CONCENTRATION = 0.1
 HALF = 0.5  # a count, or an observation, that defaults add where a column has none
 
 
-def _whole(y: Any, names: Sequence[str], who: str, below: Sequence[float]) -> np.ndarray:
+def _whole(y: Any, names: Sequence[str], who: str, below: Sequence[float] | np.ndarray) -> np.ndarray:
     """Responses (n, d) that are whole numbers from 0 up to below a bound, or NaN."""
     y = np.ascontiguousarray(y, float)
     with np.errstate(invalid="ignore"):
@@ -378,12 +378,13 @@ class Categorical(_Levels):
         names = names or tuple(f"y{j + 1}" for j in range(d))
         if levels is None:
             levels = [tuple(range(int(top) + 1)) for top in np.nanmax(y, axis=0)]
-        for name, own in zip(names, levels, strict=True):
+        of_all = [own or () for own in levels]
+        for name, own in zip(names, of_all, strict=True):
             if len(own) < 2:
                 raise ValueError(f"Categorical: the response {name!r} has one level only, {own[0]!r}; leave it out.")
             if self.concentration is not None:
                 one_each("Categorical", "concentration", self.concentration, len(own), f"levels of {name!r}")
-        _whole(y, names, "Categorical", [len(own) for own in levels])
+        _whole(y, names, "Categorical", [len(own) for own in of_all])
         return self._with_levels(names, levels)
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Categorical:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -40,12 +40,9 @@ def spread_out(distribution: Any) -> Any:
     return mapped(distribution, lambda parameter: parameter[:, None, :])
 
 
-class StudentT(NamedTuple):
+class StudentT(NamedTuple("StudentT", [("centre", Any), ("spread", Any), ("df", Any)])):
     """Student's t with location, scale and degrees of freedom."""
 
-    centre: Any
-    spread: Any
-    df: Any
     discrete, ordered = False, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -119,16 +116,12 @@ def crossings(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray, given: np.ndarra
     return out
 
 
-class NormalGamma(NamedTuple):
+class NormalGamma(NamedTuple("NormalGamma", [("mean", Any), ("variance", Any), ("shape", Any), ("rate", Any)])):
     """N(mean, variance + 1/precision), precision ~ Gamma(shape, rate); where these are infinite the precision is too.
 
     Quadrature by the trapezoid over the logarithm of the precision, on all that a gamma density does not leave below 1e-16.
     """
 
-    mean: Any
-    variance: Any
-    shape: Any
-    rate: Any
     discrete, ordered = False, True
 
     def _mixed(self, x: Any, of_normal: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -165,11 +158,9 @@ class NormalGamma(NamedTuple):
         return self.mean + unit * np.sinh(0.5 * (low + high))
 
 
-class Normal(NamedTuple):
+class Normal(NamedTuple("Normal", [("mean", Any), ("sd", Any)])):
     """Normal with mean and standard deviation."""
 
-    mean: Any
-    sd: Any
     discrete, ordered = False, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -199,6 +190,9 @@ class Normal(NamedTuple):
         return out
 
 
+LocationScale: TypeAlias = Normal | StudentT  # laws of a response that others, which are known, are dependent on
+
+
 class Elliptical(NamedTuple):
     """Multivariate t of d responses, normal where the degrees of freedom are infinite, for I rows of inputs and k clusters.
 
@@ -216,17 +210,19 @@ class Elliptical(NamedTuple):
         of_scale = rows if len(self.scale) > 1 else np.zeros(len(clusters), np.int64)
         return Elliptical(self.centre[rows, clusters][:, None], self.scale[of_scale, clusters][:, None], self.df[clusters][:, None])
 
-    def completed(self, y: np.ndarray, drawn: Callable[[int, Distribution], np.ndarray]) -> np.ndarray:
+    def completed(self, y: np.ndarray, drawn: Callable[[int, LocationScale], np.ndarray]) -> np.ndarray:
         """Rows y (J, d), NaN in the same columns of all of them, with what is not known as `drawn` of a column and its law given the rest.
 
         Of a single cluster; laws have parameters (J, 1), and so has what is drawn.
         """
         whole = y.copy()
         for j in np.flatnonzero(np.isnan(y[0])):
-            whole[:, j] = drawn(int(j), self.given(whole)[1][j])[:, 0]
+            law = self.given(whole)[1][j]
+            assert law is not None  # of a response that is not known
+            whole[:, j] = drawn(int(j), law)[:, 0]
         return whole
 
-    def given(self, y: np.ndarray) -> tuple[np.ndarray, list[Distribution | None]]:
+    def given(self, y: np.ndarray) -> tuple[np.ndarray, list[LocationScale | None]]:
         """Return, for rows y (J, d), NaN in the same columns of all, the log density (J, k) of what is known, and the law of each response.
 
         J = I unless I = 1.  Laws have parameters (J, k), of which degrees of freedom that are the same in all rows are (1, k), and are
@@ -247,8 +243,8 @@ class Elliptical(NamedTuple):
         log_density = np.where(normal, -0.5 * (g * math.log(2.0 * math.pi) + square), of_t) - log_det
         slope = _solve_lower(factor[..., None, :, :], np.swapaxes(self.scale[..., seen[:, None], rest], -1, -2))  # (I, k, rest, g)
         growth = np.where(normal, 1.0, (df + square) / (df + g))
-        laws: list[Distribution | None] = [None] * d
-        for a, j in enumerate(rest):
+        laws: list[LocationScale | None] = [None] * d
+        for a, j in enumerate(rest.tolist()):
             centre = self.centre[..., j] + (slope[..., a, :] * z).sum(axis=-1)
             left = self.scale[..., j, j] - (slope[..., a, :] ** 2).sum(axis=-1)
             spread = np.sqrt(np.maximum(left, 1e-15 * self.scale[..., j, j]) * growth)
@@ -296,15 +292,12 @@ def log_between(law: StudentT | Normal | PoissonDistribution | NegativeBinomial,
 
 # ---- a point mass beside another distribution
 
-class WithPointMass(NamedTuple):
+class WithPointMass(NamedTuple("WithPointMass", [("probability", Any), ("at", Any), ("otherwise", Any)])):
     """The number `at`, the same everywhere, with a probability; else what a distribution gives that has no point masses.
 
     The density is with respect to length and a unit of mass at the point, where it is a probability.
     """
 
-    probability: Any
-    at: Any  # (1, 1)
-    otherwise: Any
     discrete, ordered = False, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -355,10 +348,9 @@ def _smallest(cdf: Callable[[np.ndarray], np.ndarray], p: np.ndarray) -> np.ndar
     return high
 
 
-class PoissonDistribution(NamedTuple):
+class PoissonDistribution(NamedTuple("PoissonDistribution", [("mean", Any)])):
     """Poisson with its mean."""
 
-    mean: Any
     discrete, ordered = True, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -372,11 +364,9 @@ class PoissonDistribution(NamedTuple):
         return _smallest(self.cdf, np.asarray(p))
 
 
-class NegativeBinomial(NamedTuple):
+class NegativeBinomial(NamedTuple("NegativeBinomial", [("shape", Any), ("scale", Any)])):
     """Poisson whose mean is `scale` times a gamma variate of rate 1 and the shape given."""
 
-    shape: Any
-    scale: Any
     discrete, ordered = True, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -394,10 +384,9 @@ class NegativeBinomial(NamedTuple):
         return _smallest(self.cdf, np.asarray(p))
 
 
-class BernoulliDistribution(NamedTuple):
+class BernoulliDistribution(NamedTuple("BernoulliDistribution", [("probability", Any)])):
     """0 or 1, with the probability of 1."""
 
-    probability: Any
     discrete, ordered = True, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -410,10 +399,9 @@ class BernoulliDistribution(NamedTuple):
         return np.where(np.asarray(p) > 1.0 - np.asarray(self.probability), 1.0, 0.0)
 
 
-class CategoricalDistribution(NamedTuple):
+class CategoricalDistribution(NamedTuple("CategoricalDistribution", [("probability", Any)])):
     """Levels 0, 1, ... with probabilities (I, k, L), the levels last; they have no order."""
 
-    probability: Any
     discrete, ordered = True, False
 
     def density(self, x: Any) -> np.ndarray:

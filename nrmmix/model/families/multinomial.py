@@ -105,7 +105,7 @@ class Multinomial(Family):
             missing = np.zeros(y.shape[0], bool)
             return Counts(y.indptr.astype(np.int64), y.indices.astype(np.int64), y.data.astype(float)), missing
         gap = np.isnan(y)
-        missing = gap.all(axis=1)
+        missing = np.asarray(gap.all(axis=1))
         torn = np.argwhere(gap & ~missing[:, None])
         if len(torn):
             i, j = torn[0]

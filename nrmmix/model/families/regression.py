@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -170,7 +170,8 @@ class Regression(Family):
             r = R if r is None else r
             of_usual = inputs[~far_cells(inputs).any(axis=1)]
             _check_independent(of_usual, columns)
-            factor = math.sqrt(r / len(of_usual)) * np.linalg.qr(of_usual, mode="r")
+            upper: Any = np.linalg.qr(of_usual, mode="r")
+            factor = math.sqrt(r / len(of_usual)) * upper
         else:
             precision, lower = _positive_definite("precision", self.precision, q, "this design")
             factor = lower.T
@@ -181,7 +182,7 @@ class Regression(Family):
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Regression:
         if self.shrinkage is None:
-            return super().resolve_from(summary, names, levels)
+            return cast(Regression, super().resolve_from(summary, names, levels))  # which raises
         if self.form is not None and self.form.names == names:  # of the first rows, where new ones are added to them
             return self
         columns, nu, usual = self.input_names, self._degrees(summary.d), summary.usual_rows()
@@ -198,12 +199,13 @@ class Regression(Family):
         b = level[0] * constant if one else np.outer(constant, level)
         kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
         start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
-        level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], int(summary.n)))
-        level, units = float(level[0]) if one else level, summary.rounding_units()
-        form = kind(names, columns, b, nu, scale, level, constant, factor, start, groups, self._law, units)
+        of_constant = np.atleast_1d(_mean_of_constant(b[0] * mean[0], int(summary.n)))
+        middle, units = float(of_constant[0]) if one else of_constant, summary.rounding_units()
+        form = kind(names, columns, b, nu, scale, middle, constant, factor, start, groups, self._law, units)
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
 
     def rounding_units(self, y: Any) -> dict[str, float]:
+        assert self.form is not None
         return dict(zip(self.names, self.form.units_of(np.asarray(y, float)).tolist(), strict=True))
 
     @property

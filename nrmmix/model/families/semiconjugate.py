@@ -161,7 +161,8 @@ class SemiconjugateGaussian(Family):
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         """Return the distribution of clusters under the parameters held, of columns without members that of the prior."""
-        d, distributions = self.dim, []
+        d = self.dim
+        distributions: list[Distribution | None] = []
         new = stat[2 * d, :n_columns] == 0
         (m, v), (shape, rate) = self.mean, self._gamma
         for j in range(d):
@@ -245,7 +246,7 @@ class SemiconjugateGaussian(Family):
         return [lines[0], f"m = {_listed(self.mean[0])}, variance = {_listed(self.mean[1])}", lines[1]]
 
 
-def _listed(values: Sequence[float]) -> str:
+def _listed(values: Sequence[float] | np.ndarray) -> str:
     """One number, or those of all responses; the unit of each is its own, so that none counts as small."""
     if len(values) > 8:
         return numbers(values)

@@ -11,6 +11,7 @@ from nrmmix.model.families.blocks import Blocks
 from nrmmix.model.families.regression import Regression
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.frame.streaming import StreamedFrame
 from nrmmix.model.frame.unusual import FarValues, counted, reach, warn_of_far, warn_of_ties
 
 RESPONSE, INPUT, COVARIATE = range(3)  # sides of a frame; a place is a side and the number of a column there
@@ -22,9 +23,11 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     Rows that are not in memory are gone through once more where there are any, to name the rows.  Of sparse counts, and of rows whose
     values have not been counted, nothing is said.
     """
-    if frame.is_sparse or (frame.is_streamed and frame.tallied is None):  # type: ignore[attr-defined]
+    if frame.is_sparse or (isinstance(frame, StreamedFrame) and frame.tallied is None):
         return
-    continuous, numbers, inputs = {}, {}, {}
+    continuous: dict[str, tuple[int, int]] = {}
+    numbers: dict[str, tuple[int, int]] = {}
+    inputs: dict[str, tuple[int, int]] = {}
     for block in blocks.blocks:
         for j in block.columns if block.family.reads in ("numbers", "counts") else ():
             numbers[frame.response_names[j]] = RESPONSE, j
@@ -52,8 +55,8 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
         return
     far = {place: FarValues(own) for place, own in ends.items()}
     for sides, _, labels, rows in _parts(frame):
-        for (side, j), own in far.items():
-            own.add(sides[side][:, j], labels, rows)
+        for (side, j), values in far.items():
+            values.add(sides[side][:, j], labels, rows)
     of_numbers, of_inputs = ({name: far[place] for name, place in side.items() if place in far} for side in (numbers, inputs))
     warn_of_far(of_numbers, "defaults of priors take their centre and scale from the other rows")
     warn_of_far(of_inputs, "covariates are scaled by the other rows")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import MOST, listed, quoted, row_name, shown
+from nrmmix.common.messages import MAX_NAMES, listed, quoted, row_name, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame
 
@@ -368,7 +368,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         }
         if len(flat) == 1:
             raise ValueError(f"The {what} {names[flat[0]]!r} {why[flat[0]]}{': subtract an offset' if varying else '; leave it out'}.")
-        remedy = "leave them out" + (f", or subtract an offset from {quoted(names[j] for j in varying[:MOST])}" if varying else "")
+        remedy = "leave them out" + (f", or subtract an offset from {quoted(names[j] for j in varying[:MAX_NAMES])}" if varying else "")
         raise ValueError(f"{len(flat)} {what}s do not vary: {listed(f'{names[j]!r} {why[j]}' for j in flat)}; {remedy}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():
         raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")
@@ -377,7 +377,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         seen.setdefault((values[:, j] + 0.0).tobytes(), []).append(name)  # + 0.0 makes one of the two zeros
     if alike := [" and ".join(map(repr, same)) for same in seen.values() if len(same) > 1]:
         of_each = "of each of these" if len(alike) > 1 else "of them"
-        raise ValueError(f"The {what}s {'; '.join(alike[:MOST])} are equal in every row; leave one {of_each} out.")
+        raise ValueError(f"The {what}s {'; '.join(alike[:MAX_NAMES])} are equal in every row; leave one {of_each} out.")
 
 
 def is_constant(values: np.ndarray) -> np.ndarray:

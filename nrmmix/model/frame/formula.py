@@ -82,7 +82,11 @@ class _Part:
     @property
     def name(self) -> str:
         """Name of a response, before it is fitted."""
-        return self.columns[0] if self.is_plain else self.terms[0].name()
+        return self.columns[0] if self.terms is None or self.is_plain else self.terms[0].name()
+
+    def _kept(self) -> np.ndarray:
+        assert self.kept is not None  # once it is fitted
+        return self.kept
 
     @property
     def columns_of_names(self) -> list[tuple[str, ...]]:
@@ -90,7 +94,7 @@ class _Part:
         if self.design is None:
             return [self.columns] * len(self.names)
         terms = np.repeat(np.array(self.design.terms, dtype=object), [part.stop - part.start for part in self.design.term_slices.values()])
-        found = ([name for factor in terms[j].factors for name in self.checks[factor.code].columns] for j in self.kept)
+        found = ([name for factor in terms[j].factors for name in self.checks[factor.code].columns] for j in self._kept())
         return [tuple(dict.fromkeys(names)) for names in found]
 
     @property
@@ -99,7 +103,7 @@ class _Part:
         groups = list(range(len(self.names)))
         for term, place in self.design.term_slices.items() if self.design is not None else ():
             if any(self.design.factor_infos[factor].type == "categorical" for factor in term.factors):
-                own = [a for a, j in enumerate(self.kept) if place.start <= j < place.stop]
+                own = [a for a, j in enumerate(self._kept()) if place.start <= j < place.stop]
                 for a in own:
                     groups[a] = own[0]
         return tuple(groups)
@@ -152,7 +156,7 @@ class _Part:
     def _fit_categories(self, frame: pd.DataFrame) -> _Part:
         """Learn the levels of a response of categories."""
         if not self.is_plain:
-            raise ValueError(f"The response {self.terms[0].name()!r} is computed; a response of categories is a column as it is.")
+            raise ValueError(f"The response {self.name!r} is computed; a response of categories is a column as it is.")
         (name,) = self.columns
         values = arrays.column(frame[name], name)
         if isinstance(values, np.ndarray):
@@ -176,8 +180,11 @@ class _Part:
                 arrays.check_text(frame[name], name)
             if len(frame) > 1 and len(levels.get(name, ())) == 1:
                 raise ValueError(f"The covariate {name!r} is constant ({levels[name][0]!r} in all {len(frame)} rows used); leave it out.")
-        size = {code: check.size * math.prod(len(levels.get(name, "1")) for name in check.columns) for code, check in self.checks.items()}
-        total = sum(math.prod(size[factor.code] for factor in term.factors) for term in self.terms if term.factors)
+        terms = self.terms or []
+        size: dict[str, int] = {}
+        for code, check in self.checks.items():
+            size[code] = check.size * math.prod(len(levels.get(name, "1")) for name in check.columns)
+        total = sum(math.prod([size[factor.code] for factor in term.factors]) for term in terms if term.factors)
         if total > MAX_COUNT:
             most = max(levels, key=lambda name: len(levels[name]), default=None)
             why = f"; {most!r} has {len(levels[most])} levels" if most is not None else ""
@@ -342,7 +349,7 @@ class ModelFrame:
         for part in parts:
             for name in part.columns:
                 if name not in frame:
-                    raise tables.unknown_column(name, list(frame.columns), "the new data")
+                    raise messages.unknown_column(name, list(frame.columns), "the new data")
             values, complete = part.compute(frame, frame.index)
             columns.append(values)
             ok &= complete
@@ -517,11 +524,14 @@ def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:
     known = list(frame.columns)
     if not any(term.factors for term in terms):
         return []
-    alone = [_Part.of("covariate", [term], known) if term.factors else None for term in terms]
-    own = [part is not None and part.is_plain and len(part.terms[0].factors) == 1 and is_text(frame, part.columns) for part in alone]
-    together = [term for term, is_own in zip(terms, own, strict=True) if not is_own]
+    own: list[_Part] = []
+    together: list[Term] = []
+    for term in terms:
+        part = _Part.of("covariate", [term], known)
+        is_own = part.is_plain and len(term.factors) == 1 and is_text(frame, part.columns)
+        own, together = (own + [replace(part, reads="categories")], together) if is_own else (own, together + [term])
     numbers = [_Part.of("covariate", together, known)] if any(term.factors for term in together) else []
-    return numbers + [replace(part, reads="categories") for part, is_own in zip(alone, own, strict=True) if is_own]
+    return numbers + own
 
 
 def is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
@@ -539,7 +549,7 @@ def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: 
     if len(empty):
         where = messages.row_name(np.flatnonzero(used)[empty[0]], index)
         more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-        subset = "" if len(columns) > messages.MOST else f", subset={list(columns)!r}"
+        subset = "" if len(columns) > messages.MAX_NAMES else f", subset={list(columns)!r}"
         raise ValueError(
             f"All responses are missing in {where}{more}, which then says nothing; drop such rows, data.dropna(how='all'{subset}), or use "
             "missing='drop', which drops all rows that miss something."

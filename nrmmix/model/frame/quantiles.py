@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MOST = 200_000  # distinct values that are kept as they are
+MAX_VALUES = 200_000  # distinct values that are kept as they are
 BUFFER = 16_384  # values that are sorted at once, beyond that
 PENDING = 65_536  # values that are collected, at least, before they are counted
 FEWEST = 128  # values that are sorted at once, however small the share of the memory is
@@ -52,7 +52,7 @@ class Tally:
     """
 
     def __init__(self, share: float = 1.0) -> None:
-        self.most, self.at_once = int(share * MOST), int(share * PENDING)
+        self.most, self.at_once = int(share * MAX_VALUES), int(share * PENDING)
         self.exact: Counted | None = Counted(np.zeros(0), np.zeros(0, np.int64))
         self.pending: list[Counted] = []
         self.quantiles = Quantiles(min(max(int(share * BUFFER), FEWEST), BUFFER))
@@ -72,6 +72,7 @@ class Tally:
                 self._count()
 
     def _count(self) -> None:
+        assert self.exact is not None
         whole, self.pending = merged(self.exact, *self.pending), []
         self.exact = whole if len(whole.values) <= self.most else None
 

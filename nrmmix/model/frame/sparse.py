@@ -73,7 +73,7 @@ def _of_frame(frame: pd.DataFrame, names: tuple[str, ...] | None) -> Any:
     if names is not None:
         for name in names:
             if name not in frame:
-                raise tables.unknown_column(name, list(frame.columns), "the new data")
+                raise messages.unknown_column(name, list(frame.columns), "the new data")
         frame = frame[list(names)]
     if not is_sparse(frame):
         from scipy.sparse import csr_array

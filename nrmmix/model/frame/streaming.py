@@ -17,8 +17,9 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
+from patsy.desc import Term
 
-from nrmmix.common.messages import listed, quoted, row_name
+from nrmmix.common.messages import listed, quoted, row_name, unknown_column
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.columns import dates
@@ -27,13 +28,13 @@ from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
-from nrmmix.model.frame.sources import Source, SourceChanged, source_of
+from nrmmix.model.frame.sources.base import Source, SourceChanged
+from nrmmix.model.frame.sources.opening import source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
-from nrmmix.model.frame.tables import unknown_column
 
-FEW = 50  # rows from the beginning that are looked at with the others
+FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
@@ -55,7 +56,8 @@ class Read(NamedTuple):
         """The rows that are used."""
         if self.used.all():
             return self
-        return Read(*(None if values is None else values[self.used] for values in self))
+        rows: list[Any] = [None if values is None else values[self.used] for values in self]
+        return Read(*rows)
 
 
 class Piece(NamedTuple):
@@ -68,7 +70,8 @@ class Piece(NamedTuple):
     weight: np.ndarray | None = None  # how often each counts; None where once
 
     def take(self, rows: Any) -> Piece:
-        return Piece(*(None if values is None else values[rows] for values in self))
+        some: list[Any] = [None if values is None else values[rows] for values in self]
+        return Piece(*some)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +308,7 @@ def streamed_frame(
 
     Examples
     --------
-    >>> from nrmmix.model.frame.sources import source_of
+    >>> from nrmmix.model.frame.sources.opening import source_of
     >>> parts = [{"a": [1.0, 2.0], "b": [0.0, 3.0]}, {"a": [4.0], "b": [None]}]
     >>> frame = streamed_frame("a ~ 1", source_of(parts))
     >>> frame.n_used, [piece.response.shape for piece in frame.pieces()]
@@ -321,7 +324,7 @@ def streamed_frame(
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
     tallied = None if few.is_sparse else Tallied(few)
     places = index_of(few, source, missing, means=means, tallied=tallied)
-    sums = {}
+    sums: dict[str, np.ndarray] = {}
     for columns, inputs, own in means:
         if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
             size = own.n if places.size is None else places.size
@@ -354,7 +357,7 @@ def _columns(formula: str | None, source: Source, designs: Sequence[str], weight
     """Columns of the responses, and of covariates and inputs."""
     known = list(source.names)
     right = [term for design in designs for term in parse_design(design, known)]
-    left = []
+    left: list[Term] = []
     if formula is not None:
         left, covariates = parse(formula, known)
         right += covariates
@@ -396,7 +399,7 @@ class Gathered:
         for b, table in enumerate(source.parts()):
             if is_sparse(table):
                 self.n += table.shape[0]
-                self.sparse += [table[:FEW]] if sum(part.shape[0] for part in self.sparse) < FEW else []
+                self.sparse += [table[:FIRST_ROWS]] if sum(part.shape[0] for part in self.sparse) < FIRST_ROWS else []
                 continue
             with in_part(source, b):
                 self._part(labelled(table, self.n), b)
@@ -450,7 +453,7 @@ class Gathered:
         rows = np.flatnonzero(used)
         self.idle += int((~counts).sum())
         self.dropped += int(counts.sum()) - len(rows)
-        found = set(rows[: max(FEW - sum(map(len, self.kept)), 0)].tolist())
+        found = set(rows[: max(FIRST_ROWS - sum(map(len, self.kept)), 0)].tolist())
         for name, own in values.items():
             found |= self._ends(name, own, rows, self.n) if isinstance(own, np.ndarray) else self._levels(name, own, rows)
             if name in self.counted and isinstance(own, np.ndarray):

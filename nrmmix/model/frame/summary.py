@@ -36,7 +36,7 @@ class Summary:
 
     def usual_rows(self) -> Summary:
         """Return the summary without the responses of rows in which one is far from all others, and without such inputs."""
-        y, x = np.where(far_cells(self.y, self.weight).any(axis=1)[:, None], np.nan, self.y), without_far(self.x, self.weight)
+        y, x = np.where(far_cells(self.y, self.weight).any(axis=1, keepdims=True), np.nan, self.y), without_far(self.x, self.weight)
         return self if np.array_equal(y, self.y, equal_nan=True) and x is self.x else Summary(y, x, self.weight)
 
     def sums(self, of: Of) -> np.ndarray:
@@ -143,7 +143,7 @@ class StreamedSummary(Summary):
 
         def pieces() -> Iterator[WeighedPiece]:
             for y, x, *weight in self.pieces():
-                yield np.where(_far(y, of_y).any(axis=1)[:, None], np.nan, y), np.where(_far(x, of_x), np.nan, x), *weight
+                yield np.where(_far(y, of_y).any(axis=1, keepdims=True), np.nan, y), np.where(_far(x, of_x), np.nan, x), *weight
 
         return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual rows, ", self.n, input_gaps=True)
 

@@ -24,8 +24,8 @@ from patsy.desc import ModelDesc, Term
 from patsy.parse_formula import parse_formula
 from scipy.special import logit
 
+from nrmmix.common.messages import unknown_column
 from nrmmix.common.names import quoted_name
-from nrmmix.model.frame import tables
 from nrmmix.model.frame.foreign import advice
 
 __all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
@@ -126,9 +126,13 @@ class Syntax:
     def refuse(self, node: ast.AST, why: str) -> ValueError:
         return _refusal(ast.get_source_segment(self.text, node) or self.text, why)
 
+    def source_of(self, node: ast.AST) -> str:
+        """The text of a part of the formula."""
+        return ast.get_source_segment(self.text, node) or ""
+
     def of_one_term(self, node: ast.BinOp) -> ValueError:
         """A power that patsy takes for the term itself."""
-        whole, base, power = (ast.get_source_segment(self.text, part) for part in (node, node.left, node.right))
+        whole, base, power = (self.source_of(part) for part in (node, node.left, node.right))
         product = f"({base.replace(':', ' * ')})" if isinstance(node.left, ast.BinOp) else base
         alone = isinstance(node.left, ast.Call) and isinstance(node.left.func, ast.Name) and node.left.func.id in _ALONE
         instead = "leave the power out" if alone else f"write I({product}**{power})"
@@ -166,7 +170,7 @@ class Syntax:
         if name.startswith(("__", "_patsy_")):
             raise _refusal(name, "names that begin so are reserved; rename the column")
         if name not in self.known:
-            raise tables.unknown_column(name, self.known)
+            raise unknown_column(name, self.known)
         self.columns[name] = None
         self.called |= {"Q"} if quoted else set()
         return True
@@ -205,7 +209,7 @@ class Syntax:
         if name == "te" and (plain := next(filter(None, map(_plain_name, node.args)), None)) is not None:
             splines = ", ".join(
                 f"bs({text}, df=4)" if _plain_name(one) else text
-                for one, text in ((one, ast.get_source_segment(self.text, one)) for one in node.args)
+                for one, text in ((one, self.source_of(one)) for one in node.args)
             )
             raise self.refuse(node, f"te takes splines, and {plain} is a column; write te({splines})")
         column = _plain_name(node.args[0])
@@ -271,8 +275,9 @@ class Syntax:
         """Check a constant or a list of constants; return False: it contains no column."""
         items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
         for item in items:
-            negative = isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub)
-            value = item.operand if negative else item
+            value, negative = item, False
+            if isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub):
+                value, negative = item.operand, True
             constant = value.value if isinstance(value, ast.Constant) else ()
             if not (_is_number(constant) or (isinstance(constant, (bool, str, NoneType)) and not negative)):
                 raise self.refuse(item, "options are numbers, strings, True, False, None or a list of them")

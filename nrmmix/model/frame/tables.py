@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Mapping, Sequence, Set, Sized
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import listed, nearest, shown
+from nrmmix.common.messages import listed, shown
 from nrmmix.common.names import bare
+from nrmmix.model.frame.whole import whole
 
-__all__ = ["as_frame", "is_plain", "unknown_column"]
+__all__ = ["as_frame", "is_plain"]
 
 Levels = Sequence[tuple[Any, ...] | None] | None  # of columns, None for one that has none; None where they are not known
 Totals = np.ndarray | None  # (rows,) of the counts of a row; None where there are none
@@ -92,8 +92,6 @@ def _to_frame(data: Any) -> pd.DataFrame:
     if isinstance(data, np.ndarray):
         return _from_array(data)
     if isinstance(data, (str, os.PathLike)) and os.path.exists(data):
-        from nrmmix.model.frame.whole import whole
-
         return _to_frame(whole(data))
     if isinstance(data, (str, os.PathLike)):
         raise TypeError(
@@ -210,21 +208,13 @@ def _from_array(data: np.ndarray) -> pd.DataFrame:
         return pd.DataFrame(table, columns=[f"y{j + 1}" for j in range(table.shape[1])])
     if data.ndim != 1:
         raise ValueError(f"An array with named fields must have 1 dimension, not {data.ndim}.")
-    for name in data.dtype.names:
+    names = data.dtype.names or ()
+    for name in names:
         if data[name].ndim > 1 or data.dtype[name].names:
             raise ValueError(f"The field {name!r} of the array is itself an array or a record; give one number or text a field.")
-    return pd.DataFrame({name: data[name] for name in data.dtype.names})
+    return pd.DataFrame({name: data[name] for name in names})
 
 
 def is_plain(data: Any) -> bool:
     """Whether data are an array without column names."""
     return isinstance(data, np.ndarray) and data.dtype.names is None
-
-
-def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
-    """Return the error for a column that is not there, with the nearest name and the names there are."""
-    foreign = listed(f"{letter!r} is {unicodedata.name(letter, 'unnamed')}" for letter in dict.fromkeys(name) if not letter.isascii())
-    letters = f" ({foreign})" if foreign else ""  # some look like others
-    near = nearest(name, known)
-    hint = "" if near is None else f" Did you mean {near!r}?"
-    return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")

@@ -168,7 +168,7 @@ def ties_among(column: Counted, is_exact: bool = True) -> Ties | None:
     if n < ENOUGH:
         return None
     u, is_mass = len(distinct), counts >= LARGE * n
-    for i in np.flatnonzero((counts >= SPIKE * n) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))):
+    for i in np.flatnonzero((counts >= SPIKE * n) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))).tolist():
         beside = np.sort(np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS)))
         is_mass[i] |= not len(beside) or counts[i] >= STEP * beside[(len(beside) - 1) // 2]
     is_discrete = is_exact and u > 1 and n >= u * max(ROWS_A_VALUE, u**2 / OF_SQUARE)

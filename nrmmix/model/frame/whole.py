@@ -12,6 +12,7 @@ import pandas as pd
 
 from nrmmix.common import machine
 from nrmmix.common.messages import SHELL, listed, shown
+from nrmmix.model.frame.sources.files import ParquetSource, parquet
 
 COPIES = 6.0  # of a table, that reading it and making a model of it take for a moment
 PARQUET, TEXT, COMPRESSED = (".parquet", ".pq"), (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zip")
@@ -34,8 +35,6 @@ def size_of(path: Any) -> float:
     path = Path(path)
     ending = path.suffix.lower()
     if path.is_dir() or ending in PARQUET:
-        from nrmmix.model.frame.files import parquet
-
         files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
         of_files = [parquet().ParquetFile(file).metadata for file in files]
         stored = sum(one.row_group(g).total_byte_size for one in of_files for g in range(one.num_row_groups))
@@ -76,8 +75,6 @@ def whole(path: Any) -> Any:
     if not fits(place):
         raise MemoryError(f"{text!r} does not fit into memory: {too_large(place)}; give a table of fewer rows or columns.")
     if place.is_dir() or place.suffix.lower() in PARQUET:
-        from nrmmix.model.frame.files import ParquetSource
-
         return pd.concat(ParquetSource(text).parts(), ignore_index=True)
     try:
         if place.suffix.lower() == ".npy":

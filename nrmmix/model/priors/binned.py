@@ -16,7 +16,7 @@ from scipy.special import betaln, digamma
 
 from nrmmix.common import machine
 from nrmmix.model.priors.grid import nearest
-from nrmmix.model.priors.hyperpriors import Beta
+from nrmmix.model.priors.hyperpriors import Beta, fixed
 from nrmmix.model.priors.sparse_product import FLOOR, CodeTable, SlotGrid
 
 BINS = 128  # of a covariate of numbers, where it has more values
@@ -79,7 +79,9 @@ class Binned:
     def bins(self, covariates: np.ndarray, group: Any = None) -> np.ndarray:
         """(n, q) of rows of covariates; where codes are locations their groups, which of several covariates must be given."""
         if self.slots is None:
-            group = nearest(self.values, covariates[:, 0]) if group is None else group
+            if group is None:
+                assert self.values is not None, "of several covariates the groups are needed"
+                group = nearest(self.values, covariates[:, 0])
             return np.ascontiguousarray(group, np.int32).reshape(-1, 1)
         out = np.empty(covariates.shape, np.int32)
         for j, table in enumerate(self.slots.tables):
@@ -107,10 +109,11 @@ class Binned:
     def expected_log_prior(self, codes: np.ndarray) -> np.ndarray:
         """(q, C): E log probability of each code under the best law of the chances given all codes."""
         if self.slots is None:
+            assert self.weights is not None
             return np.log(self.weights)[None]
         q, out = len(self.counts), np.zeros((len(self.counts), int(self.counts.max())))
         if self._prior is None:
-            chance = np.full(q, np.clip(self.slots.prior, LEAST, 1 - LEAST))
+            chance = np.full(q, np.clip(fixed(self.slots.prior), LEAST, 1 - LEAST))
             log_used, log_not = np.log(chance), np.log1p(-chance)
         else:
             a, b = self._prior[0] + self.used(codes), self._prior[1] + len(codes) - self.used(codes)
@@ -123,11 +126,12 @@ class Binned:
     def log_prior(self, codes: np.ndarray) -> float:
         """log probability of codes (M, q), the chances integrated out."""
         if self.slots is None:
+            assert self.weights is not None
             return float(np.log(self.weights)[codes[:, 0]].sum())
         used, some = self.used(codes), self.counts > 1
         each = -used * np.log(np.maximum(self.counts - 1, 1))
         if self._prior is None:
-            chance = np.clip(self.slots.prior, LEAST, 1 - LEAST)
+            chance = np.clip(fixed(self.slots.prior), LEAST, 1 - LEAST)
             each = each + used * np.log(chance) + (len(codes) - used) * np.log1p(-chance)
         else:
             a, b = self._prior
@@ -137,12 +141,13 @@ class Binned:
     def inclusion(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Parameters of the beta laws of the chances given codes; (chance, 0) where they are fixed."""
         if self._prior is None:
-            return np.full(len(self.counts), 1.0 if self.slots is None else float(self.slots.prior)), np.zeros(len(self.counts))
+            return np.full(len(self.counts), 1.0 if self.slots is None else fixed(self.slots.prior)), np.zeros(len(self.counts))
         return self._prior[0] + self.used(codes), self._prior[1] + len(codes) - self.used(codes)
 
     def draw_codes(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(size, q) codes from their prior."""
         if self.slots is None:
+            assert self.weights is not None
             return rng.choice(len(self.weights), size=(size, 1), p=self.weights)
         used = rng.random((size, len(self.counts))) < self.slots.start_inclusion()
         return np.where(used, 1 + (rng.random(used.shape) * (self.counts - 1)).astype(np.int64), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -94,19 +94,20 @@ class CovariateKernel:
     @property
     def width(self) -> Width | list[Width] | None:
         """One width for all covariates, or a list of one for each; None for the default, which depends on the number of covariates."""
-        return self.widths[0] if self.shared_width else list(self.widths)
+        return self.widths[0] if self.shared_width else [width for width in self.widths if width is not None]
 
     def named(self, names: Sequence[str]) -> CovariateKernel:
         """The kernel, whose parts of their own are called by the names of the covariates, however they were written."""
-        if self.kernels:
+        if kernels := self.kernels:
             self = copy(self)
-            self.kernels = {meant(name, names) or name: kernel for name, kernel in self.kernels.items()}
+            self.kernels = {meant(name, names) or name: kernel for name, kernel in kernels.items()}
         return self
 
     def resolved(self, n_covariates: int) -> CovariateKernel:
         """The kernel with its default width, which depends on the number of covariates."""
         if self.shared_width and self.widths[0] is None:
             self = copy(self)
+            assert self.default_widths is not None  # or a width was asked for
             self.widths = (self.default_widths[n_covariates > 1],)
         return self
 
@@ -136,7 +137,7 @@ class CovariateKernel:
                     f"nm.Product({{{name!r}: nm.SquaredExponential(), ...}}), or make it a category."
                 )
         widths = self.widths * len(names) if self.shared_width else self.widths
-        return tuple(CovariateWidth(self, width) for width in widths)
+        return tuple(CovariateWidth(self, width) for width in cast(tuple[Width, ...], widths))  # resolved: none is None
 
     def grid(
         self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None,
@@ -181,7 +182,7 @@ class CovariateKernel:
         else:
             places = places_of(distinct, scales, *self._way(q, any(per_atom), bool(category.any())))
             weights = np.full(len(places), 1.0 / len(places))
-        widths, chances = self._candidates([part.width for part, one in zip(parts, per_atom, strict=True) if one])
+        widths, chances = self._candidates([part.width for part in parts if isinstance(part.width, PerAtom)])
         if len(places) * len(widths) > MOST_PAIRS:
             raise ValueError(
                 f"{own}: {len(places)} locations times {len(widths)} widths are {len(places) * len(widths)} places for atoms, "
@@ -467,6 +468,7 @@ class Product(CovariateKernel):
     """
 
     formula = "K the product over the covariates"
+    kernels: dict[str, CovariateKernel]
 
     def __init__(
         self, kernels: Mapping[str, CovariateKernel], *, locations: Any = None, weights: Any = None, groups: int | None = None
@@ -481,6 +483,8 @@ class Product(CovariateKernel):
             if any(option is not None for option in (kernel.locations, kernel.weights, kernel.groups)):
                 raise ValueError(f"Product: locations, weights and groups are those of the product; the kernel of {name!r} has its own.")
         self.kernels, self.shared_width = dict(kernels), False
+        numeric = [kernel for kernel in kernels.values() if not kernel.of_categories]
+        self.scale = "unit" if any(kernel.scale == "unit" for kernel in numeric) else None  # None where all leave the units
         self._set_places(locations, weights, groups)
 
     def resolved(self, n_covariates: int) -> Product:
@@ -488,17 +492,11 @@ class Product(CovariateKernel):
         kernels = {name: kernel.resolved(numeric) for name, kernel in self.kernels.items()}
         return Product(kernels, locations=self.locations, weights=self.weights, groups=self.groups)
 
-    @property
-    def scale(self) -> str | None:
-        """None where all kernels leave the units of their covariates."""
-        numeric = [kernel for kernel in self.kernels.values() if not kernel.of_categories]
-        return "unit" if any(kernel.scale == "unit" for kernel in numeric) else None
-
     def by_covariate(self, names: Sequence[str], category: np.ndarray) -> tuple[CovariateWidth, ...]:
         for name in self.kernels:
             if name not in names:
                 raise ValueError(f"Product: there is no covariate {name!r}, but {listed(names)}{did_you_mean(name, names)}")
-        found = []
+        found: list[CovariateWidth] = []
         for name, is_category in zip(names, category, strict=True):
             if name not in self.kernels:
                 raise ValueError(f"Product: the covariate {name!r} has no kernel; give one to each of {listed(names)}.")

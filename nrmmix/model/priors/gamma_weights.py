@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, log_density_of_log
+from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, fixed, log_density_of_log
 
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 LOWEST, HIGHEST, COARSE = -60.0, 40.0, 0.5  # of the log mass, and the step in which its mode is looked for
@@ -51,7 +51,7 @@ class GammaWeights:
             self.nodes, self.shares = np.exp(u), p / p.sum()
             self.log_evidence = float(top + math.log(p.sum()))
         else:
-            self.nodes, self.shares = np.array([float(mass)]), np.ones(1)
+            self.nodes, self.shares = np.array([fixed(mass)]), np.ones(1)
             self.log_evidence = float(self._log_likelihood(np.log(self.nodes))[0])
         each = self.nodes[:, None] / len(counts) + self.counts
         self.expected = self.shares @ each / self.rates
@@ -73,6 +73,7 @@ class GammaWeights:
 
     def _log_density(self, u: np.ndarray) -> np.ndarray:
         """log of that times the prior density of u."""
+        assert isinstance(self.mass, (Gamma, LogNormal))
         return log_density_of_log(self.mass, u) + self._log_likelihood(u)
 
     def _nodes(self) -> tuple[np.ndarray, np.ndarray, float]:

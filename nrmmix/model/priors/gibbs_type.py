@@ -53,6 +53,8 @@ class GibbsType(Urn):
     has_random_measure: ClassVar[bool] = False
     parameters: ClassVar[tuple[str, ...]] = ()
 
+    sigma: float
+
     def __init__(self, sigma: float) -> None:
         x = number(sigma)
         if not -math.inf < x < 1:

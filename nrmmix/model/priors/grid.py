@@ -82,9 +82,9 @@ class Grid:
 
 def counted_groups(own: Counted, x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:
     """Group one covariate whose rows are not in memory, by its values, as `grouped` does; the groups are those of rows x (n, 1)."""
-    values, binned = own.values[:, None], groups is not None and len(own.values) > groups
-    if binned:
-        parts = bins(values, own.sizes, scales, groups)
+    values, binned = own.values[:, None], False
+    if groups is not None and len(own.values) > groups:
+        parts, binned = bins(values, own.sizes, scales, groups), True
         values = np.array([[np.average(own.values[rows], weights=own.sizes[rows])] for rows in parts])
     return values, nearest(values[:, 0], x[:, 0]), binned
 
@@ -184,7 +184,7 @@ def own_places(
         raise ValueError(f"{who}: locations must have shape (P, {q}) with P >= 1, not {locations.shape}.")
     if not (np.abs(places) <= LARGEST).all():  # NaN is not
         raise ValueError(f"{who}: locations must be finite, and not beyond {LARGEST:g}.")
-    for j in np.flatnonzero(category):
+    for j in np.flatnonzero(category).tolist():
         strange = places[~np.isin(places[:, j], values[:, j]), j]
         if len(strange):
             raise ValueError(f"{who}: locations in {names[j]!r} are numbers of its levels, from 0 on; {strange[0]:g} is none.")

@@ -25,6 +25,10 @@ class Hyperprior:
         return (self.kind, *astuple(self))
 
     @property
+    def mean(self) -> float:
+        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+
+    @property
     def distribution(self) -> Any:
         """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
         raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
@@ -173,7 +177,14 @@ def hyper_start(value: Hyperparameter) -> float:
     """Return the start of a chain: the number itself, or the prior's mean, or the median of a log-normal, whose mean can be far out."""
     if isinstance(value, LogNormal):
         return math.exp(min(max(value.mu, -20.0), 20.0))
-    return value.mean if isinstance(value, Hyperprior) else float(value)
+    return value.mean if isinstance(value, Hyperprior) else fixed(value)
+
+
+def fixed(value: Hyperparameter) -> float:
+    """The number of a hyperparameter that is not sampled."""
+    if isinstance(value, Hyperprior):
+        raise TypeError(f"a number is needed here, not {value}.")
+    return float(value)
 
 
 def describe(name: str, value: Hyperparameter) -> str:

@@ -61,6 +61,10 @@ class Prior:
         """P(K = 1), P(K = 2), ... of the number of clusters among n observations of a mixture; see `nm.Model.prior_n_clusters`."""
         raise NotImplementedError(f"{type(self).__name__} needs the method law_of_n_clusters(n).")
 
+    def seat_rows(self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
+        """Partitions (n,) from the law before data, one at each mass and sigma; of a mixture where the mass is integrated out."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method seat_rows(n, masses, sigmas, generators).")
+
     def expected_n_clusters(self, n: int) -> float:
         """The mean of that law; NaN where a prior does not say it."""
         return math.nan

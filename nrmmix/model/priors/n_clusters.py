@@ -12,11 +12,11 @@ from scipy.special import betaln, gammaln, logsumexp, poch
 
 from nrmmix.kernels.core.state import FIXED, GAMMA
 from nrmmix.kernels.measure.prior import log_integrals, next_ratios
-from nrmmix.model.priors.hyperpriors import Beta, Hyperparameter, Hyperprior, hyper_row
+from nrmmix.model.priors.hyperpriors import Beta, Hyperparameter, Hyperprior, fixed, hyper_row
 
 TAIL = 1e-9  # probability of more clusters than are listed
 COLUMNS = 256  # numbers of clusters worked on at once
-FEW, NODES = 32, 24  # integrals computed one by one, and those of many of which the others follow
+MAX_SEPARATE, NODES = 32, 24  # integrals computed one by one, and those of many of which the others follow
 MAX_WORK = 1e10  # rows times clusters
 MAX_WORK_EACH = 2e8  # likewise, for each of the many values of a sigma with a prior
 AGREEMENT = 1e-6  # of the laws by two rules over sigma, as a sum of absolute differences
@@ -38,14 +38,14 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
 
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: given(value, MAX_WORK_EACH)))
-    return _shown(given(sigma, MAX_WORK))
+    return _shown(given(fixed(sigma), MAX_WORK))
 
 
 def pitman_yor_law(n: int, mass: Hyperparameter, sigma: Hyperparameter) -> np.ndarray:
     """Return the law of K for a Pitman-Yor process; at mass 0 for a normalised stable process."""
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: _pitman_yor(n, mass, value, MAX_WORK_EACH)))
-    return _shown(_pitman_yor(n, mass, sigma, MAX_WORK))
+    return _shown(_pitman_yor(n, mass, fixed(sigma), MAX_WORK))
 
 
 def finite_law(n: int, mass: Hyperparameter, components: int) -> np.ndarray:
@@ -180,7 +180,7 @@ def _law(n: int, sigma: float, max_work: float, log_weights: Callable[[int, int]
     law: list[np.ndarray] = []
     first, total = 1, 0.0
     while first <= n and total < 1.0 - TAIL:
-        width = min(max(FEW, first - 1), COLUMNS, n + 1 - first)
+        width = min(max(MAX_SEPARATE, first - 1), COLUMNS, n + 1 - first)
         last = first + width - 1
         if n * float(last) > max_work:
             raise ValueError(
@@ -210,7 +210,7 @@ def _log_integrals(n: int, first: int, width: int, mass: np.ndarray, sigma: floa
     say that this is exact; else both halves are done likewise.
     """
     k = np.arange(first, first + width, dtype=float)
-    if width <= FEW:
+    if width <= MAX_SEPARATE:
         out = np.empty(width)
         return out, log_integrals(float(n), k, mass, sigma, mode, out)
     lo, hi = math.log(k[0]), math.log(k[-1])

@@ -15,7 +15,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, CovariateWidth, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid, Scales, grouped
-from nrmmix.model.priors.hyperpriors import Beta, hyperparameter
+from nrmmix.model.priors.hyperpriors import Beta, fixed, hyperparameter
 from nrmmix.model.priors.widths import PerAtom, positive_numbers
 
 FLOOR = -80.0  # of the log kernel of one covariate
@@ -66,6 +66,7 @@ class SparseProduct(CovariateKernel):
 
     in_shell: ClassVar[dict[str, dict[str, Any]]] = {"sparse": {}}
     formula = "K(x, slot) = the product over the covariates that a slot uses"
+    widths: tuple[float, ...]
     default_widths = (PerAtom((0.05, 0.1, 0.2, 0.4)), PerAtom((0.05, 0.1, 0.2, 0.4)))
     scale, shared_width, groups = "unit", False, None
 
@@ -165,7 +166,8 @@ class SparseProduct(CovariateKernel):
                     f"SparseProduct: places and widths in {name!r} make {table.n_codes} codes, more than {MOST_CODES}; give fewer."
                 )
         P, used = self.slots, sum(table.n_codes > 0 for table in tables)
-        prior = Beta(1.0, max(used / USED - 1.0, 1.0)) if self.inclusion is None else self.inclusion
+        given = self.inclusion
+        prior = Beta(1.0, max(used / USED - 1.0, 1.0)) if given is None else given if isinstance(given, Beta) else fixed(given)
         typical = np.array([table.typical_width for table in tables])
         return SlotGrid(
             values, group, np.full((P, q), np.nan), np.full(P, 1.0 / P), np.tile(typical, (P, 1)), np.ones((P, q)), scales, False,

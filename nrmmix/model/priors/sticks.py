@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, zeta
 
-from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, log_density_of_log
+from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, fixed, log_density_of_log
 
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
@@ -50,7 +50,7 @@ class Sticks:
         self.tail = np.cumsum(counts[::-1])[::-1]  # N_>=k
         own = gammaln(1.0 + counts).sum()
         if not isinstance(mass, (Gamma, LogNormal)):
-            self.nodes, self.shares = np.array([float(mass)]), np.ones(1)
+            self.nodes, self.shares = np.array([fixed(mass)]), np.ones(1)
             self.log_evidence = float(own + self._log_likelihood(np.log(self.nodes))[0])
             return
         log_mass, f, weight = self._nodes()
@@ -67,6 +67,7 @@ class Sticks:
 
     def _log_density(self, u: np.ndarray) -> np.ndarray:
         """log of likelihood times the prior density of u."""
+        assert isinstance(self.mass, (Gamma, LogNormal))
         return log_density_of_log(self.mass, u) + self._log_likelihood(u)
 
     def _slope(self, u: float) -> tuple[float, float]:
@@ -82,6 +83,7 @@ class Sticks:
         second = further - (part * (1.0 - part)).sum()
         if isinstance(prior, LogNormal):
             return float(first - (u - prior.mu) / prior.sd**2), float(second - prior.sd**-2)
+        assert isinstance(prior, Gamma)
         return float(first + prior.shape - prior.rate * a), float(second - prior.rate * a)
 
     def _mode(self) -> tuple[float, float]:

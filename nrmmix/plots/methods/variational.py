@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from nrmmix import plots
 from nrmmix.common.messages import known_name
 from nrmmix.plots import style
 from nrmmix.plots.kinds import KINDS, ORDER
+from nrmmix.results.shown import PlotKind
 from nrmmix.results.variational import PICTURES, VariationalResult
 
 MOST_ROWS, MOST_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
@@ -36,13 +37,13 @@ def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, 
     if fit.model.is_regression and kind not in OWN and not fit.model.frame.is_streamed:
         if kind is not None:
             known_name("kind of plot of a variational fit", kind, kinds)
-        return plots.plot(fit, kind, ax, **options)
+        return plots.plot(fit, cast(PlotKind, kind), ax, **options)
     kind = kinds[0] if kind is None else kind
     if kind in (*PICTURES, *KINDS) and kind not in kinds and fit.model.frame.is_streamed:
         raise ValueError(f"the picture {kind!r} needs the rows, which are not in memory; there are {', '.join(map(repr, kinds))}.")
     known_name("kind of plot of a variational fit", kind, PICTURES)
     if kind in SHARED:
-        return plots.plot(fit, kind, ax, **options)
+        return plots.plot(fit, cast(PlotKind, kind), ax, **options)
     draw = OWN[kind]
     for name in options:
         taken = [one.name for one in inspect.signature(draw).parameters.values() if one.kind is one.KEYWORD_ONLY]

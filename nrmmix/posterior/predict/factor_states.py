@@ -24,7 +24,7 @@ from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState
 from nrmmix.posterior.predict.rows import CovariateWeights
 
 MOST_UNSEEN = 1000  # further atoms that are drawn one by one
-FEW = 1000  # rows that kernels' arrays are made for, which predictions do not read
+PLACEHOLDER_ROWS = 1000  # rows that kernels' arrays are made for, which predictions do not read
 SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have shares
 UNEQUAL = 200  # states at least, where starts have other weights than all the same
 
@@ -62,7 +62,8 @@ class FactorState(KernelState):
         rng = np.random.default_rng(rng)
         provide(self.model, self.data.block, (layout.SAMPLE,))
         weights, rest, mass = self.factors.sticks.draw(rng)
-        further, squares = [], 0.0
+        further: list[float] = []
+        squares = 0.0
         while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else LEAST) * squares and len(further) < MOST_UNSEEN:
             v = rng.beta(1.0, mass)
             further.append(rest * v)
@@ -140,7 +141,8 @@ class KernelFactorState(KernelState):
     """The components of one start; a `states.PosteriorState`.  The measure is finite: a new component has no weight."""
 
     def __init__(self, model: Specification, factors: KernelFactors):
-        super().__init__(model.of_few(FEW) if model.n_obs > FEW or model.frame.is_streamed else model, factors.n_components)
+        is_large = model.n_obs > PLACEHOLDER_ROWS or model.frame.is_streamed
+        super().__init__(model.of_few(PLACEHOLDER_ROWS) if is_large else model, factors.n_components)
         self.factors = factors
         _fill(self, factors)
         self._scored: tuple[Any, np.ndarray] | None = None
@@ -179,6 +181,7 @@ class KernelFactorState(KernelState):
         provide(self.model, self.data.block, (layout.SAMPLE,))
         log_weight, M = self.factors.weights.draw_log(rng), self.factors.n_components
         theta, place = self.draw_components(0, M, rng), self._place
+        assert self.model.grid is not None
         nothing = np.full(M if self.model.slots is not None else len(self.model.grid.weights), -np.inf)
         return DrawnMeasure(self.model, self.widths, log_weight, place, theta, nothing)
 

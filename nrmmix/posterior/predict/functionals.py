@@ -57,8 +57,8 @@ class Functional:
     whole: Any = False  # (W,) whether the functional is a whole number
     points_of_states: Any = None  # what the states have made of points, where the functional needs that
 
-    def values(self, of: Components) -> np.ndarray:
-        """(I, J, C): under each of the components, clusters or atoms."""
+    def values(self, of: Any) -> np.ndarray:
+        """(I, J, C): under each of some `Components`, clusters or atoms, or of these given what rows are known to hold."""
         raise NotImplementedError
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -69,11 +69,11 @@ class Functional:
         """The estimate (..., W), or what is made of draws (draws, ..., W) where it has to come from these."""
         return estimate
 
-    def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Averages (cases, J) over a state's clusters, and (cases, W) of a drawn measure, where there is a quicker way than by `values`."""
         return None
 
-    def on(self, states: StatesInParts) -> Functional:
+    def for_states(self, states: StatesInParts) -> Functional:
         """Return the functional for other states of the posterior, whose arrays are not those for which it was made."""
         if self.points_of_states is None:
             return self
@@ -210,7 +210,7 @@ class Quantile(Cdf):
         distributions = prior_distributions(states.model)
         self.q, self.asked, self.discrete = q, responses, [distributions[j].discrete for j in responses]
         if all(isinstance(distributions[j], StudentT) for j in responses):
-            self.held = 1  # see `directly`
+            self.held = 1  # see `shortcut`
         self.masses = [point_masses(distributions[j]) for j in responses]
         self.grids = [
             _with_jumps(grid, own) for grid, own in
@@ -234,7 +234,7 @@ class Quantile(Cdf):
                     out[:, j][(out[:, j] >= just_below(at)) & (out[:, j] <= at)] = at
         return out.reshape(len(values), -1)
 
-    def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Solve where rows have inputs: distribution functions of t are added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
@@ -360,7 +360,10 @@ def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States
         for part in parts(len(cases), each):
             own = _Cases(states.model, rows, cases[part], given[part])
 
-            def work(state: PosteriorState, functional: Functional, t: int, _: Any, own=own, those=cases[part], given=given[part]) -> float:
+            def work(
+                state: PosteriorState, functional: Functional, t: int, _: Any, own: _Cases = own, those: np.ndarray = cases[part],
+                given: np.ndarray = given[part],
+            ) -> Any:
                 found[t, those] = functional.finish(own.expected(state, functional.values(state)), given)
                 return 0.0
 
@@ -379,9 +382,12 @@ def _over_parts(
             own = _Cases(states.model, rows, cases[part], given[part])
             sampled = np.zeros((len(states), len(part), W))
 
-            def work(state: PosteriorState, functional: Functional, t: int, child: Any, own=own, sampled=sampled, given=given[part]) -> Any:
+            def work(
+                state: PosteriorState, functional: Functional, t: int, child: Any, own: _Cases = own, sampled: np.ndarray = sampled,
+                given: np.ndarray = given[part],
+            ) -> Any:
                 measure = state.measure(child).seen_from(own.covariates)
-                found = functional.directly(state, measure, own)
+                found = functional.shortcut(state, measure, own)
                 if found is not None:
                     sampled[t] = found[1]
                     return found[0]
@@ -411,13 +417,14 @@ def _mean_over(
             ends[t] = time.perf_counter()
         return found
 
+    if not isinstance(states, StatesInParts):
+        return total(states, functional, 0) / len(states)
+
     def of_part(part: tuple[int, int, Any]) -> Any:
         first, end, found = part
         some = states.part(first, end)
-        return total(some, functional.on(some), first, found)
+        return total(some, functional.for_states(some), first, found)
 
-    if not isinstance(states, StatesInParts):
-        return total(states, functional, 0) / len(states)
     bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int).tolist()
     tried = min(TRIED, bounds[1])
     with one_blas_thread():  # of which each would have several
@@ -478,7 +485,8 @@ def over_rows(
         sampled = np.zeros((len(states), len(part)))
 
         def work(
-            state: PosteriorState, functional: Functional, t: int, child: Any, covariates=covariates, place=place, sampled=sampled
+            state: PosteriorState, functional: Functional, t: int, child: Any, covariates: CovariateWeights = covariates,
+            place: np.ndarray = place, sampled: np.ndarray = sampled,
         ) -> np.ndarray:
             values, measure = functional.values(state)[0], state.measure(child).seen_from(covariates)
             share, rest = measure.shares(covariates)

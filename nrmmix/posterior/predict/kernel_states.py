@@ -68,7 +68,7 @@ class DrawnMeasure:
     def seen_from(self, covariates: CovariateWeights) -> DrawnMeasure:
         share, rest = self.shares(covariates)
         large = share > INVISIBLE
-        seen = large.any(axis=0)
+        seen: np.ndarray = np.asarray(large.any(axis=0))
         rest = rest + np.where(large, 0.0, share).sum(axis=1)
         share = np.where(large, share, 0.0)[:, seen]
         return replace(self.some(seen), known=(covariates, share, rest))
@@ -198,7 +198,8 @@ class KernelState:
 
     def _measure_from_outside(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Log weights from a Gibbs-type prior's own `draw_weights`."""
-        prior, K = self.model.prior, self.n_clusters
+        prior: Any = self.model.prior  # of a class of one's own
+        K = self.n_clusters
         clusters, further, rest = prior.draw_weights(self.state.size[:K].copy(), rng)
         weight = np.concatenate([np.asarray(clusters, float).reshape(-1), np.asarray(further, float).reshape(-1)])
         if np.shape(clusters) != (K,) or not np.isfinite([*weight, rest]).all() or min(*weight, rest) < 0 or weight.sum() + rest <= 0:
@@ -232,7 +233,7 @@ class RecordedDraws:
         return len(self.chosen)
 
     def __iter__(self) -> Iterator[KernelState]:
-        for t in self.chosen:
+        for t in self.chosen.tolist():
             self._load(t)
             yield self._kernel_state
 

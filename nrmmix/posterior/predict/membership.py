@@ -21,8 +21,9 @@ import pandas as pd
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import parts
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, observed
-from nrmmix.posterior.predict.states import SoftStates, States, log_terms
+from nrmmix.posterior.predict.states import SoftStates, States, partitions_of
 
 KINDS = ("cluster", "membership")  # of predictions
 NEW = -1  # label of a cluster that the estimate does not have
@@ -41,7 +42,7 @@ def training_table(states: States, estimate: np.ndarray) -> pd.DataFrame:
         return table(np.column_stack([states.membership(estimate), np.zeros(n)]), states.model.frame.index)
     total, alone = np.zeros((n, C + 1)), np.where(np.bincount(estimate)[estimate] == 1, estimate, C)
     blocks = list(parts(n, 8 * 2 * (C + 1)))
-    for labels in states.partitions():
+    for labels in partitions_of(states):
         counts = _counts(labels, estimate)
         size = counts.sum(axis=1)
         share = np.column_stack([counts / np.maximum(size - 1, 1)[:, None], np.zeros(len(counts))])
@@ -138,7 +139,7 @@ def _rescaled(terms: np.ndarray, top: np.ndarray, total: np.ndarray) -> tuple[np
 def _company(states: States, estimate: np.ndarray) -> np.ndarray:
     """(n,) mean shares of the companions of each fitted row that are in its cluster of the estimate with it."""
     alone, total = np.bincount(estimate)[estimate] == 1, np.zeros(len(estimate))
-    for labels in states.partitions():
+    for labels in partitions_of(states):
         counts = _counts(labels, estimate)
         together, others = counts[labels, estimate] - 1, counts.sum(axis=1)[labels] - 1
         total += np.where(others > 0, together / np.maximum(others, 1), alone)
@@ -150,7 +151,7 @@ def _shares(states: States, estimate: np.ndarray) -> Iterator[np.ndarray]:
     if isinstance(states, SoftStates):
         yield from states.shares_in(estimate)
         return
-    for labels in states.partitions():
+    for labels in partitions_of(states):
         counts = _counts(labels, estimate)
         yield counts / counts.sum(axis=1, keepdims=True)
 

@@ -134,6 +134,7 @@ def grid(model: Specification, response: int) -> np.ndarray:
     y = y[~np.isnan(y)]
     margin = 0.1 * np.ptp(y)
     distribution = prior_distributions(model)[response]
+    assert distribution is not None
     if not distribution.discrete:
         points, masses = np.linspace(y.min() - margin, y.max() + margin, GRID), point_masses(distribution)
         return np.union1d(points, masses) if len(masses) else points

@@ -58,6 +58,7 @@ def prediction_rows(model: Specification, newdata: Any) -> PredictionRows:
         index = frame.index
         place = np.zeros(len(index), np.int64)
         if model.is_regression:
+            assert frame.covariates is not None
             covariates, place = np.unique(frame.covariates, axis=0, return_inverse=True)
             place = place.reshape(-1).astype(np.int64)
     elif model.is_regression:
@@ -99,7 +100,8 @@ def observed(y: Any, limits: np.ndarray | None = None) -> np.ndarray:
     """Rows of responses of which something is known, limits among them."""
     if not isinstance(y, np.ndarray):
         return np.ones(y.shape[0], bool)
-    return ~(np.isnan(y) if limits is None else np.isnan(y) & np.isnan(limits[..., 0])).all(axis=1)
+    unknown: np.ndarray = np.isnan(y) if limits is None else np.isnan(y) & np.isnan(limits[..., 0])
+    return np.logical_not(unknown.all(axis=1))
 
 
 def limits_of_rows(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
@@ -114,9 +116,11 @@ class CovariateWeights:
     """
 
     def __init__(self, model: Specification, rows: PredictionRows, places: np.ndarray | None = None):
-        self.model, self.rows, self.distance = model, rows, None
+        self.model, self.rows = model, rows
+        self.distance: np.ndarray | None = None
         if rows.covariates is not None:
             self.places = np.arange(len(rows.covariates)) if places is None else places
+            assert model.grid is not None
             self.distance = model.grid.distances(rows.covariates[self.places])
         self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
@@ -131,6 +135,7 @@ class CovariateWeights:
     def _both(self, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         last = self._last  # threads share this object
         if last is None or last[0] != widths.tobytes():
+            assert self.distance is not None
             log_K = self.model.log_kernel(self.distance, widths)
             self._check(log_K)
             # the conditional distribution does not change when a row of K is scaled: far out the largest is 1
@@ -142,6 +147,7 @@ class CovariateWeights:
         out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))
         if len(out):
             rows, place = self.rows, self.places[out[0]]
+            assert rows.covariates is not None
             position = int(np.flatnonzero((rows.row >= 0) & (rows.place[rows.row] == place))[0])
             at = covariates_text(self.model.frame, rows.covariates[place])
             raise ValueError(

@@ -65,6 +65,7 @@ def replicates(
     each, of_kernel = 6 * model.packed.n_theta + model.n_dim, 0
     if model.is_regression:  # a row has weights of its own
         each += 4 * states.most_atoms
+        assert model.grid is not None
         of_kernel = model.grid.distance.shape[2] * (len(model.widths) + 2)
     blocks = parts(len(ok), 8 * (each + of_kernel))
     of_blocks = [rows.take(ok[block]) for block in blocks]
@@ -129,8 +130,8 @@ def replicates_given(
             inputs = np.broadcast_to(own.own_inputs()[row if rows.has_inputs else 0], (len(row), rows.inputs.shape[1]))
             of_rows = [None if total is None else total[ok[row]] for total in totals]
             values[replicate, row] = draw_rest(state, cluster, y[ok[row]], inputs, of_rows, rng)
-    for replicate in range(size):
-        out.put(replicate, ok, values[replicate])
+    for number in range(size):
+        out.put(number, ok, values[number])
     return out.table()
 
 

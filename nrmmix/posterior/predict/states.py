@@ -22,8 +22,7 @@ from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import AnyPosterior, KernelFactorPosterior
 from nrmmix.posterior.predict.factor_states import FactorDraws, KernelFactorDraws
 from nrmmix.posterior.predict.kernel_states import RecordedDraws
-from nrmmix.posterior.predict.limits import WithinLimits
-from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
+from nrmmix.posterior.predict.rows import CovariateWeights
 
 
 class Components(Protocol):
@@ -58,7 +57,9 @@ class Measure(Components, Protocol):
     Given the state parameters of atoms are independent of each other and of the weights; those of atoms of no cluster are from the prior.
     """
 
-    theta: np.ndarray  # (T, M) parameters of the atoms, as `Blocks.draw_responses` takes them
+    @property
+    def theta(self) -> np.ndarray:
+        """(T, M): parameters of the atoms, as `Blocks.draw_responses` takes them."""
 
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
@@ -93,6 +94,9 @@ class PosteriorState(Components, Protocol):
         Their parameters are drawn given the row too, K standing for a new cluster, those of each row with the same random numbers.  `known`
         says of which blocks of the kernels something is, and there all is, but for cells that a family leaves out.
         """
+
+    def points(self, y: Any, inputs: np.ndarray) -> Any:
+        """Points as of `States.points`, for this state alone."""
 
     def refilled(self, points: Any, y: np.ndarray, inputs: np.ndarray) -> Any:
         """Points whose responses are others, all of them numbers that were known before."""
@@ -135,15 +139,20 @@ class States(Protocol):
         Without responses (None) points are rows of inputs, for means.
         """
 
+
+@runtime_checkable
+class HardStates(Protocol):
+    """States whose clusters have rows by a partition."""
+
     def partitions(self) -> Iterator[np.ndarray]:
         """Return the clusters (n,) of the fitted rows in each state, numbered 0, ..., K - 1, none empty; no state is loaded."""
 
 
 @runtime_checkable
-class StatesInParts(Protocol):
+class StatesInParts(States, Protocol):
     """States that several threads can go through at once, each a part of them."""
 
-    def part(self, first: int, last: int) -> States:
+    def part(self, first: int, last: int) -> StatesInParts:
         """The states first, ..., last - 1, which are loaded into arrays of their own."""
 
     def adopted(self, points: Any) -> Any:
@@ -167,23 +176,21 @@ class SoftStates(Protocol):
         """Draw clusters (R,) for the fitted rows at positions (R,), in each state."""
 
 
+def partitions_of(states: States) -> Iterator[np.ndarray]:
+    """Partitions of the fitted rows, of states that are not `SoftStates`."""
+    assert isinstance(states, HardStates)
+    return states.partitions()
+
+
+def joint_law(of: Components, block: int, inputs: np.ndarray) -> Elliptical:
+    """The joint law of the responses of a block, of a family that has one in closed form."""
+    found = of.joint(block, inputs)
+    assert found is not None
+    return found
+
+
 def states_of(posterior: AnyPosterior, limit: int | None) -> States:
     """The states of a posterior, evenly spread over them where there are more than `limit`; None for all."""
     if isinstance(posterior, KernelFactorPosterior):
         return KernelFactorDraws(posterior, limit)
     return FactorDraws(posterior, limit) if isinstance(posterior, FactorPosterior) else RecordedDraws(posterior, limit)
-
-
-def log_terms(states: States, rows: PredictionRows, y: np.ndarray, limits: np.ndarray | None = None) -> Iterator[np.ndarray]:
-    """State by state log of weight times density of each row's y in each cluster, last in a new one, (J, K + 1).
-
-    Where a response is known by its limits alone, see `ModelFrame.new_limits`, y is NaN and their probability a factor.
-    """
-    covariates, points, place = CovariateWeights(states.model, rows), states.points(y, rows.own_inputs()), rows.place[rows.row]
-    coefficient = np.reshape(states.model.blocks.log_coefficient(y), (-1, 1))
-    within = None if limits is None else WithinLimits(states.model, y, rows.own_inputs(), limits)
-    for state in states:
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(state.weights(covariates))
-        terms = log_weights[place] + state.log_densities(points) + coefficient
-        yield terms if within is None else terms + within.log_probabilities(state)

@@ -27,6 +27,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict import membership
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.functionals import (
     Cdf,
     Density,
@@ -39,7 +40,7 @@ from nrmmix.posterior.predict.functionals import (
 )
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, limits_of_rows, observed, prediction_rows
-from nrmmix.posterior.predict.states import States, log_terms, states_of
+from nrmmix.posterior.predict.states import States, states_of
 from nrmmix.posterior.predict.units import Units
 
 KINDS = ("mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", *membership.KINDS)
@@ -235,11 +236,12 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     if own is None:
         if joint and at is None:
             raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
-        points = None if at is None else query.units.points(given_points(model, at, query.responses), query.responses)
+        given = None if at is None else query.units.points(given_points(model, at, query.responses), query.responses)
         if joint:
-            responses = query.responses
+            assert given is not None
+            points, responses = given, query.responses
         else:  # one response after the other
-            columns = [grid(model, j) for j in query.responses] if points is None else list(points.T)
+            columns = [grid(model, j) for j in query.responses] if given is None else list(given.T)
             points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
         table = query.over_cases(lambda inputs: functional(points, responses, inputs), len(points), states)
         return _of_rows_or_alone(query, in_units(table, points, responses), levels(points, responses))
@@ -297,6 +299,7 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
         if kind == "quantile":
             conditioned = ConditionedStates(states, of_part, rows)
             return query.units.quantile(conditioned, wanted, probabilities, each, conditioned.relevant)
+        assert points is not None
         some = points[positions[part]] if len(points) > 1 else np.repeat(points, len(part), axis=0)
         if joint or (kind == "density" and model.n_dim - known.sum() == 1):
             whole = np.repeat(of_part.y[:, None, :], some.shape[1], axis=1)
@@ -309,6 +312,7 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
     if points is not None:
         m = points.shape[1]
         at_each = np.broadcast_to(points, (len(y), m, len(wanted)))
+        flat: np.ndarray
         if joint:
             flat = at_each.reshape(-1, len(wanted))
             shown = [query.units.shown(flat[:, a], np.full(len(flat), j)) for a, j in enumerate(wanted)]

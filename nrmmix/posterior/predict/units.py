@@ -125,8 +125,8 @@ class QuantileInUnits(Quantile):
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
         return self._taken_back(super().finish(values, given))
 
-    def directly(self, state: Any, measure: Any, cases: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        found = super().directly(state, measure, cases)
+    def shortcut(self, state: Any, measure: Any, cases: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        found = super().shortcut(state, measure, cases)
         return None if found is None else (found[0], self._taken_back(found[1]))
 
 

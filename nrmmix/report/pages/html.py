@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from html import escape
 
 from nrmmix.report.vignette import Page
@@ -77,7 +78,7 @@ def blocks(lines: list[str], pictures: dict[str, str]) -> Iterator[str]:
             yield _table(lines[first:at], pictures)
         elif found := re.match(r"([-*]|\d+\.) ", line):
             kind, marker = ("ol", r"\d+\. ") if found[1][0].isdigit() else ("ul", r"[-*] ")
-            at = _until(lines, at, lambda one, marker=marker: not re.match(rf"{marker}|\s+\S", one))
+            at = _until(lines, at, partial(_is_none, rf"{marker}|\s+\S"))
             items = re.split(rf"(?m)^{marker}", "\n".join(lines[first:at]))[1:]
             yield f"<{kind}>{''.join(f'<li>{inline(_joined(item), pictures)}</li>' for item in items)}</{kind}>"
         elif line.startswith("> "):
@@ -88,7 +89,11 @@ def blocks(lines: list[str], pictures: dict[str, str]) -> Iterator[str]:
             yield f"<p>{inline(_joined(chr(10).join(lines[first:at])), pictures)}</p>"
 
 
-def _until(lines: list[str], at: int, ends) -> int:
+def _is_none(pattern: str, line: str) -> bool:
+    return not re.match(pattern, line)
+
+
+def _until(lines: list[str], at: int, ends: Callable[[str], bool]) -> int:
     return next((j for j in range(at, len(lines)) if ends(lines[j])), len(lines))
 
 

@@ -12,7 +12,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.specification import Specification
 
-MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
+MAX_PER_CALL = 10**6  # proposals, scans and atoms of one call, which is not interrupted
 MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
 MOST_COLUMNS = 2**32  # and of its columns of statistics
 
@@ -35,6 +35,7 @@ class Move:
     name: ClassVar[str]
     entry: ClassVar[Entry]
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
+    bias: ClassVar[str] = ""  # what is known of it where it does not
     runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
     calls: ClassVar[tuple[int, ...]] = layout.ENTRIES  # which entry points of families its kernel may call: columns of `Data.block`
     draws_v: ClassVar[bool] = False  # whether in density regression it ends with locations and v drawn: updates after it need not do so
@@ -59,7 +60,7 @@ class Move:
         """Why the move cannot run on a model; empty where it can."""
         return ""
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         """Say what is wrong with its options on a model that it suits; empty if nothing."""
         return ""
 
@@ -75,7 +76,7 @@ class Move:
         """Share of its calls, or proposals, that left the partition of n observations as it was without a try."""
         return skipped / proposed
 
-    def trouble(self, share: float) -> str:
+    def skip_warning(self, share: float) -> str:
         """Say what is to be said where it skipped such a share; empty if nothing."""
         return ""
 

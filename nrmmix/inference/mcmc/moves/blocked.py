@@ -43,7 +43,7 @@ class Blocked(Move):
             return f"it draws all components, and {type(model.prior).__name__} has infinitely many; it needs a FiniteMixture"
         return ""
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         locations = 0 if model.grid is None else len(model.grid.locations)
         size = 16 * model.prior.components * (model.packed.n_stat + locations)
         if size > MOST_COLUMNS:

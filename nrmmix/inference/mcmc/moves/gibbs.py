@@ -70,7 +70,8 @@ class Gibbs(Move):
         if self._has_bounds(model):
             d, n_stat = model.packed.rows.y.shape[1], arrays_of(model, 1, entries=())[1].stat.shape[0]
             most = nearby.MOST_NEAR + nearby.MOST_OF_GROUP
-            return ScratchSize(*nearby.scratch_size(model.n_obs, d, n_stat, len(model.packed.entries), most), side=side)
+            floats, ints = nearby.scratch_size(model.n_obs, d, n_stat, len(model.packed.entries), most)
+            return ScratchSize(floats, ints, side=side)
         return ScratchSize(ints=0 if self.subset is None else model.n_obs, side=side)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
@@ -86,7 +87,7 @@ class Gibbs(Move):
             return False
         return not (np.isnan(model.packed.rows.y).any() or model.packed.rows.missing.size)
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         if self.subset is not None and self.subset > model.n_obs:
             return f"subset={self.subset} is more than the {model.n_obs} observations"
         return ""

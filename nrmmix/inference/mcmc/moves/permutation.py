@@ -104,7 +104,7 @@ class Permutation(Move):
     def refusal(self, model: Specification) -> str:
         return only_conjugate_mixtures(model)
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         n = model.n_obs
         needed = 8 * permutation.scratch_size(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
         if needed > MOST_TABLE:

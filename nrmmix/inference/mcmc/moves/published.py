@@ -9,7 +9,7 @@ import numpy as np
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
+from nrmmix.inference.mcmc.moves.base import MAX_PER_CALL, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import published, published_trees
@@ -82,8 +82,8 @@ class PublishedTreeGuided(Move):
     moves: str = "both"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "global_moves", count("global_moves", self.global_moves, 1, MOST))
-        object.__setattr__(self, "depth", count("depth", self.depth, 1, MOST))
+        object.__setattr__(self, "global_moves", count("global_moves", self.global_moves, 1, MAX_PER_CALL))
+        object.__setattr__(self, "depth", count("depth", self.depth, 1, MAX_PER_CALL))
         if not isinstance(self.repaired, (tuple, list)) or not set(self.repaired) <= set(REPAIRS):
             raise ValueError(f"repaired must be a tuple of some of {', '.join(map(repr, REPAIRS))}, not {self.repaired!r}.")
         object.__setattr__(self, "repaired", tuple(name for name in REPAIRS if name in self.repaired))

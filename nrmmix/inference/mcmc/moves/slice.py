@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize
+from nrmmix.inference.mcmc.moves.base import MAX_PER_CALL, Move, ScratchSize
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.atoms.slice import scratch_size, slice_sampler
@@ -57,7 +57,7 @@ class Slice(Move):
     max_atoms: int = 10_000
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_atoms", count("max_atoms", self.max_atoms, 1, MOST))
+        object.__setattr__(self, "max_atoms", count("max_atoms", self.max_atoms, 1, MAX_PER_CALL))
 
     def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.max_atoms),)
@@ -73,7 +73,7 @@ class Slice(Move):
     def share_skipped(self, skipped: int, proposed: int, n: int) -> float:
         return skipped / (proposed / n)  # labels are counted, n in a call
 
-    def trouble(self, share: float) -> str:
+    def skip_warning(self, share: float) -> str:
         if share <= SKIPPED_BAD:
             return ""
         return (

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate
+from nrmmix.inference.mcmc.moves.base import MAX_PER_CALL, Move, ScratchSize, only_conjugate
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.measure.weights import REACH
@@ -58,8 +58,8 @@ class SplitMerge(Move):
     proposal: str = "restricted_gibbs"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "proposals", count("proposals", self.proposals, 1, MOST))
-        object.__setattr__(self, "scans", count("scans", self.scans, 0, MOST))
+        object.__setattr__(self, "proposals", count("proposals", self.proposals, 1, MAX_PER_CALL))
+        object.__setattr__(self, "scans", count("scans", self.scans, 0, MAX_PER_CALL))
         one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from nrmmix.common.messages import between, count
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSize, only_families_with_unions
+from nrmmix.inference.mcmc.moves.base import MAX_PER_CALL, MOST_COLUMNS, Move, ScratchSize, only_families_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
@@ -81,7 +81,7 @@ class TreeGuided(Move):
     def __post_init__(self) -> None:
         for name in ("global_moves", "depth", "scans", "refresh"):
             if name != "refresh" or self.refresh is not None:
-                object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
+                object.__setattr__(self, name, count(name, getattr(self, name), 1, MAX_PER_CALL))
         object.__setattr__(self, "scan_share", between("scan_share", self.scan_share, 0.0, 1.0))
         object.__setattr__(self, "eta", between("eta", self.eta, 0.01, 10.0))
 
@@ -99,7 +99,8 @@ class TreeGuided(Move):
     def scratch_size(self, model: Specification) -> ScratchSize:
         n_stat, _ = size_of(model, True)
         P = 0 if model.grid is None else len(model.grid.locations)
-        return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, P), side=splits.SIDE, guide=True)
+        floats, ints = splits.scratch_size(model.n_obs, n_stat, P)
+        return ScratchSize(floats, ints, side=splits.SIDE, guide=True)
 
     def parts(self, model: Specification) -> tuple[layout.Memory, ...]:
         """Move of each part: the Gibbs sweep over the leaves of a subtree."""
@@ -120,7 +121,7 @@ class TreeGuided(Move):
     def refusal(self, model: Specification) -> str:
         return only_families_with_unions(model)
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         size = 8 * model.n_obs * size_of(model, True)[0]
         if size > MOST_COLUMNS:
             return (

@@ -138,7 +138,7 @@ class BinarySide(DirichletSide):
     def __init__(self, a: np.ndarray, b: np.ndarray):
         super().__init__(list(np.stack([b, a], axis=1)), is_multinomial=False)
 
-    def rows(self, y: Any, inputs: np.ndarray) -> np.ndarray:  # type: ignore[override]
+    def rows(self, y: Any, inputs: np.ndarray) -> np.ndarray:
         return np.stack([y.T == 0.0, y.T == 1.0], axis=1).reshape(self.n_stat, len(y)).astype(float)
 
     def fill(self, rows: np.ndarray, out: np.ndarray) -> None:

@@ -32,6 +32,7 @@ class Features(NamedTuple):
     def totals(self, weights: np.ndarray) -> np.ndarray:
         """Sums (K, S) of the statistics by weights (K, b)."""
         if self.sparse is None:
+            assert self.dense is not None  # one of them is there
             return weights @ self.dense.T
         of_sparse = (self.sparse.T @ np.ascontiguousarray(weights.T)).T
         return of_sparse if self.dense is None else np.hstack([weights @ self.dense.T, of_sparse])
@@ -159,7 +160,7 @@ class Stacked:
         return Statistics(self, tuple(parts), beside, together, log_h)
 
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return sum(side.log_z(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True))
+        return np.asarray(sum(side.log_z(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)))
 
     def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         eta, a = np.empty(s.shape), np.zeros(len(N))

@@ -20,6 +20,7 @@ class StreamedRows:
     """Rows of a frame that stay where they are, with all that `Statistics` offers."""
 
     is_streamed: ClassVar[bool] = True
+    weight: ClassVar[None] = None  # parts have theirs
 
     def __init__(self, side: Stacked, blocks: Any, frame: StreamedFrame):
         self.side, self.of_blocks, self.frame = side, blocks, frame

@@ -189,7 +189,8 @@ class Gaussian(Family):
         if self.known_mean is not None:
             known = reals(self.known_mean, "Gaussian: known_mean")
             centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
-            own, r = {"known_mean": centre}, KNOWN
+            own: dict[str, Any] = {"known_mean": centre}
+            r = KNOWN
         else:
             centre = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
             usual_r = R_OF_MANY[self.covariance] if d >= MANY and self.scale is None else R
@@ -355,7 +356,7 @@ class Gaussian(Family):
         return self.resolved.component_distributions(theta)
 
     @property
-    def independent(self) -> bool:
+    def independent(self) -> bool:  # type: ignore[override]
         return self.is_diagonal
 
     def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:

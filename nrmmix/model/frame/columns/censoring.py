@@ -119,7 +119,7 @@ class CensoredPart:
             if (bad := (ends[:, 0] == np.inf) | (ends[:, 1] == -np.inf)).any():
                 where = _rows(bad, rows, index)
                 raise ValueError(f"{self.text} lies beyond all numbers in {where}; an infinite end is -inf below, or inf above.")
-            if (bad := np.isinf(ends).all(axis=1)).any():
+            if (bad := np.asarray(np.isinf(ends).all(axis=1))).any():
                 raise ValueError(f"Both ends of {self.text} are infinite in {_rows(bad, rows, index)}, which say nothing; drop such rows.")
         if self.reads in ("counts", "composition", "binary"):
             for end in ends.T:

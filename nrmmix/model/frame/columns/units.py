@@ -263,7 +263,7 @@ def _with_number(op: ast.operator, c: float, is_right: bool) -> Step | None:
 
 def _number(node: ast.expr, columns: set[str]) -> float | None:
     """The value of an expression without columns; the formula has been checked to hold nothing but functions of NumPy and numbers."""
-    inside = [one for one in ast.walk(node) if _column(one) in columns]  # type: ignore[arg-type]
+    inside = [one for one in ast.walk(node) if isinstance(one, ast.expr) and (_column(one) or "") in columns]
     if inside:
         return None
     np_names = type("np", (), {key: staticmethod(value) if callable(value) else value for key, value in (NUMPY | CONSTANTS).items()})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import row_name, shown
+from nrmmix.common.messages import row_name, shown, unknown_column
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import is_sparse
@@ -51,7 +51,7 @@ def weighed(data: Any, weights: Any, formula: str | None) -> Weighed:
     if isinstance(weights, str):
         known = [] if matrix else list(table.columns)
         if weights not in known:
-            raise tables.unknown_column(weights, known) if known else ValueError(
+            raise unknown_column(weights, known) if known else ValueError(
                 f"weights={weights!r} names a column, and a sparse matrix has no names; give an array with a number for each row."
             )
         name, values = weights, table[weights]
@@ -106,7 +106,7 @@ def checked(values: Any, name: str, n: int, index: pd.Index | None = None) -> np
 def of_column(table: Any, column: str) -> np.ndarray:
     """Weights of the rows of a table, or of a part of one, by the name of their column."""
     if column not in table:
-        raise tables.unknown_column(column, list(table.columns), "the new rows")
+        raise unknown_column(column, list(table.columns), "the new rows")
     return checked(table[column], column, len(table), table.index)
 
 

@@ -1,69 +1,20 @@
-"""Sources of rows: tables that are loaded part by part, because they are larger than memory or not all there at once.
-
-A source has `names` of its columns, `n_batches` parts, `load(b)`, which gives part b as a table, and `fingerprint()`, which changes where
-the data behind it do.  A user's object with `n_batches` and `load` is one; so are files, `numpy.memmap` and whatever can be iterated over
-again and again.  `nrmmix.model.frame.files` has those of files.
-"""
+"""Sources of rows in arrays on the disk, in objects of the user's with `n_batches` and `load`, and in what can be iterated over anew."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import shown
+from nrmmix.common.messages import unknown_column
 from nrmmix.model.frame import tables
+from nrmmix.model.frame.sources.base import PART, Source, SourceChanged, stamp
 from nrmmix.model.frame.sparse import column_names, is_sparse
-
-PART = 16_384  # rows of a part, where the source has no parts of its own
-ENDINGS = (".parquet", ".csv", ".npy")
-
-
-class SourceChanged(RuntimeError):
-    """The data behind a source are not what they were."""
-
-
-class Source:
-    """Base of the sources; parts are DataFrames with the columns `names`, or CSR matrices."""
-
-    names: tuple[str, ...]
-    path: str | None = None  # by which it is found again, where it is a file
-    from_array: bool = False
-    remedy: str = "one table of all rows"  # what gives the rows in memory
-
-    @property
-    def n_batches(self) -> int:
-        raise NotImplementedError
-
-    def load(self, b: int) -> Any:
-        """Part b, a copy: a table with the columns `names`."""
-        raise NotImplementedError
-
-    def parts(self, first: int = 0, last: int | None = None) -> Iterator[Any]:
-        """Parts from one to before another, by default all."""
-        for b in range(first, self.n_batches if last is None else last):
-            yield self.load(b)
-
-    def fingerprint(self) -> tuple[Any, ...]:
-        """Return what changes where the data do, as far as that is seen without reading them."""
-        return ()
-
-    def select(self, names: Sequence[str]) -> Source:
-        """Return the source with these columns alone, where that saves reading."""
-        return self
-
-    def place(self, b: int) -> str:
-        """Say where part b is, for messages."""
-        return f"part {b} of {self}"
-
-    def __str__(self) -> str:
-        return repr(self.path) if self.path is not None else "the source"
 
 
 class ArraySource(Source):
@@ -204,99 +155,9 @@ def as_part(data: Any, names: Sequence[str] | None, what: str) -> Any:
         return frame.set_axis(list(names), axis="columns")
     for name in names:
         if name not in frame:
-            raise tables.unknown_column(name, list(frame.columns), what)
+            raise unknown_column(name, list(frame.columns), what)
     return frame[list(names)]
 
 
 def column_names_of(part: Any) -> tuple[str, ...]:
     return column_names(part) if is_sparse(part) else tuple(part.columns)
-
-
-def stamp(path: Any) -> tuple[Any, ...]:
-    """Size and time of a file."""
-    try:
-        there = os.stat(path)
-    except OSError as error:
-        raise SourceChanged(f"{str(path)!r} cannot be read any more: {error.strerror}.") from None
-    return str(path), there.st_size, there.st_mtime_ns
-
-
-def source_of(data: Any) -> Source | None:
-    """The source that data are, where they are to be loaded part by part; None for tables in memory.
-
-    Parameters
-    ----------
-    data : path, memmap, object with `n_batches` and `load`, list of tables, function that gives tables one after the other, or a table
-        A path is that of a .parquet file, of a folder of them, of a .csv or a .npy file.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, TypeError
-        If there is no such file, it is of another kind, or an iterator cannot begin anew.
-
-    Examples
-    --------
-    >>> source_of([np.zeros((3, 2)), np.ones((4, 2))]).n_batches
-    2
-    >>> source_of(np.zeros((3, 2))) is None
-    True
-    """
-    if isinstance(data, Source):
-        return data
-    if isinstance(data, (str, os.PathLike)):
-        return _of_path(data)
-    if isinstance(data, np.memmap) and data.dtype.names is None:
-        return ArraySource(data)
-    if isinstance(data, (np.ndarray, pd.DataFrame, pd.Series, dict)) or is_sparse(data):
-        return None
-    if hasattr(data, "load") and hasattr(data, "n_batches"):
-        return OwnSource(data)
-    if hasattr(data, "to_pandas") or hasattr(data, "__dataframe__"):
-        return None
-    if isinstance(data, (list, tuple)):
-        return IteratedSource(data) if data and all(_is_table(part) for part in data) else None
-    if callable(data) and not isinstance(data, type):
-        return IteratedSource(_restartable(data))
-    if hasattr(data, "__iter__"):
-        if iter(data) is data:
-            raise TypeError(
-                f"data are a {type(data).__name__}, which can be gone through once only, and every pass begins anew: give the function "
-                "that makes it, a list of tables, or an object whose __iter__ begins anew."
-            )
-        return IteratedSource(data)
-    return None
-
-
-def _is_table(part: Any) -> bool:
-    if isinstance(part, dict):
-        return all(np.ndim(values) == 1 for values in part.values())
-    return is_sparse(part) or isinstance(part, pd.DataFrame) or (isinstance(part, np.ndarray) and part.ndim == 2)
-
-
-def _restartable(function: Callable[[], Any]) -> Callable[[], Any]:
-    first = function()
-    if not hasattr(first, "__iter__"):
-        raise TypeError(f"the function given as data returned {shown(first)}; it must return an iterator over tables.")
-    if iter(first) is first and function() is first:
-        raise TypeError("the function given as data returns the same iterator every time, which cannot begin anew; have it make a new one.")
-    return function
-
-
-def _of_path(data: Any) -> Source | None:
-    from nrmmix.model.frame.files import CsvSource, ParquetSource
-    from nrmmix.model.frame.whole import insist_on_kind
-
-    path = Path(data)
-    text = os.fspath(data)
-    if not path.exists():
-        if path.suffix.lower() in ENDINGS and path.suffix.lower() != ".csv":
-            raise FileNotFoundError(f"there is no file {shown(str(text))}; give the path of one, or a table.")
-        return None  # a name, which is no table
-    if path.is_dir() or path.suffix.lower() in (".parquet", ".pq"):
-        return ParquetSource(str(text))
-    if path.suffix.lower() == ".csv":
-        return CsvSource(str(text))
-    if path.suffix.lower() == ".npy":
-        return ArraySource(str(text))
-    insist_on_kind(path)
-    return None  # compressed, which cannot be read from its middle, and so as a whole

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import row_name, shown
-from nrmmix.model.frame.sources import PART, Source, SourceChanged, stamp
-from nrmmix.model.frame.tables import unknown_column
+from nrmmix.common.messages import row_name, shown, unknown_column
+from nrmmix.model.frame.sources.base import PART, Source, SourceChanged, stamp
 
 TEXT = 1 << 20  # bytes of a part of a CSV file
 EXTRA = 'pyarrow is not installed, which reads Parquet: pip install "nrmmix[parquet]"'
@@ -104,8 +103,8 @@ class ParquetSource(Source):
     def parts(self, first: int = 0, last: int | None = None) -> Iterator[pd.DataFrame]:
         self._insist_unchanged()
         wanted = self.slices[first : self.n_batches if last is None else last]
-        for (file, group), own in groupby(wanted, lambda part: part[:2]):
-            own = list(own)
+        for (file, group), together in groupby(wanted, lambda part: part[:2]):
+            own = list(together)
             taken = self._reader(file, group, own[0].first)
             for part in own:
                 yield taken(part.last - part.first)
@@ -182,6 +181,7 @@ class CsvSource(Source):
     """
 
     remedy = "the table, pandas.read_csv(path)"
+    path: str
 
     def __init__(self, path: str, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", na: Sequence[str] | None = None):
         self.path = path

@@ -1,17 +1,17 @@
-"""Rows of responses some of which are known by their limits alone: probabilities of these limits by component, given the rest."""
+"""Densities of rows in each cluster of a state; where a response is known by its limits alone, their probability given the rest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from nrmmix.model.families.base import RowError
 from nrmmix.model.families.distributions import log_between
 from nrmmix.model.specification import Specification
-
-if TYPE_CHECKING:
-    from nrmmix.posterior.predict.states import Components
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
+from nrmmix.posterior.predict.states import Components, States, joint_law
 
 
 class WithinLimits:
@@ -48,8 +48,23 @@ class WithinLimits:
             if b is None:
                 law: Any = of.distributions(inputs)[j]
             else:
-                joint, columns = of.joint(b, inputs), self.columns[b]
+                joint, columns = joint_law(of, b, inputs), self.columns[b]
                 law = joint.given(self.y[np.ix_(rows, columns)])[1][int(np.flatnonzero(columns == j)[0])]
             lower, upper = (self.limits[rows, j, end, None] for end in (0, 1))
             out[rows] += log_between(law, lower, upper)
         return out
+
+
+def log_terms(states: States, rows: PredictionRows, y: np.ndarray, limits: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """State by state log of weight times density of each row's y in each cluster, last in a new one, (J, K + 1).
+
+    Where a response is known by its limits alone, see `ModelFrame.new_limits`, y is NaN and their probability a factor.
+    """
+    covariates, points, place = CovariateWeights(states.model, rows), states.points(y, rows.own_inputs()), rows.place[rows.row]
+    coefficient = np.reshape(states.model.blocks.log_coefficient(y), (-1, 1))
+    within = None if limits is None else WithinLimits(states.model, y, rows.own_inputs(), limits)
+    for state in states:
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(state.weights(covariates))
+        terms = log_weights[place] + state.log_densities(points) + coefficient
+        yield terms if within is None else terms + within.log_probabilities(state)
