@@ -23,7 +23,7 @@ import pandas as pd
 import nrmmix as nm
 from nrmmix.report.recorded import is_fast, recorded
 
-fast, before = recorded("how_fast"), recorded("compare")
+fast, whole = recorded("how_fast"), recorded("compare")
 colors = {"ns a pair": "#D55E00", "floor": "#0072B2", "reading": "#009E73", "log and exp": "#8C8C8C"}
 names = {"ns a pair": "sweep", "floor": "floor: statistics frozen", "reading": "reading the statistics", "log and exp": "a logarithm, an exponential"}
 
@@ -140,43 +140,20 @@ passes.round(2)
 # {passes['d'].iloc[0]} columns with full covariances and {passes['K'].iloc[0]} components are {passes['d'].iloc[0] * (passes['d'].iloc[0] + 3) // 2 + 1} statistics a row, and a pass
 # is two matrix products with them. Per row it takes {passes['us a row and pass'].iloc[-1] / passes['us a row and pass'].iloc[0]:.2f} times as long with
 # {passes.index[-1]:,} rows as with {passes.index[0]:,}. [A million rows](million_rows.md) has a whole run, from a file.
-#
-# ## Before and after
-#
-# This checkout beside an earlier one (`{before['settings']['other']}`), in turn, in processor seconds; the ratio is the median over {before['settings']['rounds']} rounds,
-# and what is below one has become faster. First what a run takes once it is compiled:
-
-# %%
-seconds = pd.DataFrame(before["results"]["seconds"]).set_index("what")
-shown = {"other": "before", "this": "after"}
-seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
 
 # %% [markdown]
-# The models are the same in both columns. A short fit of a density regression like *motorcycle* takes longer than it did, for it ends with a verdict on curves; a
-# sweep does not. Only in the *fit and summary* below, and in the *density regression and its picture*, it is the default one, which was constant
-# components and one fixed width then, and is lines and a width for each atom by split-merge today: it predicts better (see
-# [Density regression](../density_regression.md)) and costs more.
+# ## Whole tasks
 #
-# What comes before and after sampling:
+# Processor seconds of short runs, of what comes before and after sampling, and of whole processes, with all code compiled and with none. The run
+# called *motorcycle* is a density regression, and a part of its time is that of the verdict on its curves. A first fit compiles once on a machine;
+# `nrmmix warmup` compiles everything beforehand, in several processes.
 
 # %%
-seconds[seconds["part"] == "after"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
-
-# %% [markdown]
-# Whole processes, with all code compiled and then with none. `nrmmix warmup` compiles everything beforehand, in several processes, for all
-# users of a machine if whoever installs calls it.
-# A first fit compiles by numba's public means alone, once on a machine.
-
-# %%
-seconds[seconds["part"].isin(["start", "cold"])].rename(columns=shown).assign(part=lambda table: table["part"].replace({"start": "compiled", "cold": "nothing compiled"})).round(2)
-
-# %%
-worse = seconds[(seconds["ratio"] > 1.05) & (seconds["this"] > 0.05)]
-better = seconds[seconds["ratio"] < 0.95]
+tasks = pd.DataFrame(whole["results"]["seconds"]).set_index("what")
+parts = {"sampling": "sampling", "after": "before and after", "start": "process, compiled", "cold": "process, nothing compiled"}
+tasks.assign(part=tasks["part"].map(parts), seconds=tasks["this"])[["part", "seconds"]].round(2)
 
 # %% [prose]
-# Of {len(seconds)} measurements {len(better)} are faster by more than a twentieth; slower by as much: {', '.join(f"{name} ({row['ratio']:.2f})" for name, row in worse.iterrows()) or 'none'}.
-#
 # ## Limits of this page
 #
 # Two virtual cores ({fast['machine']['processor']}), which share their memory with others: times differ by a tenth or two from day to day, ratios by
