@@ -3,7 +3,8 @@
     NRMMIX_DATA_DIR=... python -m benchmarks.microwave_background [--data-only] [--json FILE.json]
 
 The first 600 multipole moments at 18 time stamps, power standardised, 60 rows held out; the paper fixes the variance at 0.02 and reports
--0.15 to -0.41.  With --data-only nothing is fitted: the file has what pictures show of the data, their mean and spread at each stamp.  The table (WMAP, first year) does not come with the package: the variable names the folder that has wmap_tt_1yr.csv.
+-0.15 to -0.41.  With --data-only nothing is fitted: the file has what pictures show of the data, their mean and spread at each stamp.  The
+table (WMAP, first year) does not come with the package: the variable names the folder that has wmap_tt_1yr.csv.
 """
 
 from __future__ import annotations
