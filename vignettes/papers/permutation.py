@@ -253,14 +253,14 @@ for ax, panel, statistic in zip(axes.flat[10:], "kl", ("clusters", "largest"), s
     ax.set(title=f"({panel}) {'number of clusters' if panel == 'k' else 'size of the largest cluster'}", xlabel="lag, iterations", ylabel="autocorrelation", ylim=(-0.1, 1.03))
     ax.title.set_fontsize(9)
 for ax in axes[:, 0]:
-    ax.set_ylabel("log joint: 0 one cluster, 1 the truth")
-axes[2, 2].set_ylabel("1: the best of any run, from 0.5")
-axes[3, 0].set_ylabel("1: the best of any run, from 0.5")
+    ax.set_ylabel("0: one cluster, 1: the truth")
+axes[2, 2].set_ylabel("1: the best of any run")
+axes[3, 0].set_ylabel("1: the best of any run")
 fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 fig
 
 # %% [prose]
-# Panels as in the paper's Figure 3: {told['seeds']} runs (the paper: five), band from the lowest to the highest, line their median. Log densities are
+# Panels as in the paper's Figure 3: {told['seeds']} runs (the paper: five), band from the lowest to the highest, line their median. Log joint densities are
 # on a scale where one cluster is 0 and the truth 1; for digits (i) and words (j), which have no truth, 1 is the best that any run found. Seconds are CPU time
 # of one thread ({found['machine']['processor']}, {found['date']}), {told['seconds']:g} s a run, {told['longer']['i']:g} times as long for i and j.
 #
