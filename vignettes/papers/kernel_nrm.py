@@ -41,12 +41,12 @@ train = data.drop(test.index)
 box, family = nm.Box(0.2, scale=None), nm.Gaussian(known_covariance=10.0, m=0, r=0.1)  # the kernel and the variance of the data
 infinite = nm.Model("y ~ time", train, kernel=box, family=family)
 finite = nm.Model("y ~ time", train, kernel=box, family=family, prior=nm.FiniteMixture(100, nm.Gamma(1, 1)))
-sweeps = 800 if is_fast() else 4_000
+run = {"draws": 100, "tune": 100, "rng": 1} if is_fast() else {"draws": 1000, "tune": 2000, "thin": 16, "rng": 1}
 fits = {
-    "slice": infinite.fit("slice", draws=sweeps, tune=sweeps // 4, chains=1, rng=1),
-    "finite": finite.fit("blocked", draws=sweeps, tune=sweeps // 4, chains=1, rng=1),
-    "SNGP": infinite.fit("sngp", draws=sweeps, tune=sweeps // 4, chains=1, rng=1),
-    "Gibbs": infinite.fit("gibbs", draws=sweeps, tune=sweeps // 4, chains=1, rng=1),
+    "slice": infinite.fit("slice", **run),
+    "finite": finite.fit("blocked", **run),
+    "SNGP": infinite.fit("sngp", **run),
+    "Gibbs": infinite.fit("gibbs", **run),
 }
 colors = dict(zip(fits, ("#D55E00", "#0072B2", "#009E73", "#8C8C8C"), strict=True))
 
@@ -56,7 +56,7 @@ axes[0].set(title="data, by component", xlabel="time", ylabel="y")
 for name, fit in fits.items():
     axes[1].plot(fit.draws["n_clusters"][0, :600], color=colors[name], lw=0.9, label=name)
 axes[1].axhline(12, color="black", lw=0.8, ls="--")
-axes[1].set(title="number of clusters", xlabel="sweep after tuning, the first 600")
+axes[1].set(title="number of clusters", xlabel="every 16th sweep of a chain, the first 600")
 fig.legend(loc="outside lower right", frameon=False, ncols=4)
 fig
 
@@ -251,7 +251,7 @@ table_of_claims = claims.table([
 
 # %%
 bands, observed = measured["results"]["bands"], pd.DataFrame(recorded("microwave_background")["results"]["observed"])
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.7), sharey=True, layout="constrained")
 for ax, kernel, title in zip(axes, ("box", "SE"), ("box kernel", "squared exponential kernel"), strict=True):
     for row in bands:
         name = {"slice": "slice", "sngp": "SNGP", "blocked, 100 atoms": "finite"}.get(row["sampler"])
@@ -263,7 +263,7 @@ for ax, kernel, title in zip(axes, ("box", "SE"), ("box kernel", "squared expone
                 color="0.6", lw=1, zorder=0, label="data: mean, middle 95%")
     ax.set(title=title, xlabel="multipole moment")
 axes[0].set_ylabel("power, standardised")
-axes[0].legend(frameon=False)
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 fig
 
 # %%
