@@ -9,7 +9,7 @@
 import nrmmix as nm
 
 faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
-mixture = nm.fit("eruptions_min + waiting_min ~ 1", faithful, draws=1000, tune=1000, thin=5, rng=1)
+mixture = nm.fit("eruptions_min + waiting_min ~ 1", faithful, draws=1000, tune=1000, thin=30, rng=1)
 regression = nm.fit("accel_g ~ times_ms", mcycle, rng=1)
 mixture
 
@@ -207,7 +207,7 @@ again = nm.load(mixture.save(folder / "mixture.npz"))
 again.predict().equals(mixture.predict())
 
 # %%
-whole = mixture.model.fit(draws=1500, tune=1000, thin=5, rng=1)
+whole = mixture.model.fit(draws=1500, tune=1000, thin=30, rng=1)
 bool((again.extend(500).draws["labels"] == whole.draws["labels"]).all())
 
 # %% [markdown]
