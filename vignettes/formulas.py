@@ -17,12 +17,12 @@ nm.Model("sepal_length_cm + sepal_width_cm ~ 1", iris)
 # %% [markdown]
 # ## Transformations and covariates
 #
-# Responses and covariates may be transformed, by `log`, `sqrt`, `logit` and their like (also as `np.log`), by `center`, `standardize`, and by the splines
-# `bs`, `cr` and `cc`. Text and categories stay categories among the covariates, with a kernel of their own (`nm.Matching`); within
-# `C()`, and in the formula of `nm.Regression`, they become indicator columns. What a transformation has learnt from the data, such as a
-# mean, is kept for new data.
+# Responses and covariates may be transformed by `log`, `sqrt`, `logit` and similar functions (also as `np.log`), by `center` and `standardize`,
+# and by the splines `bs`, `cr` and `cc`. Text and categories stay categories among the covariates and get a kernel of their own
+# (`nm.Matching`); within `C()`, and in the formula of `nm.Regression`, they become indicator columns. New data are transformed by what was
+# learnt from the training data, such as a mean.
 #
-# A response of which some values are known by limits alone is `Surv(time, event)` or `interval(lower, upper)`: see [Survival](survival.md).
+# Write a response that is partly known by its limits alone as `Surv(time, event)` or `interval(lower, upper)`: see [Survival](survival.md).
 
 # %%
 nm.Model("log(petal_length_cm) ~ center(sepal_length_cm) + species", iris)
@@ -35,7 +35,7 @@ nm.Model("accel_g ~ bs(times_ms, df=4)", mcycle).frame.covariate_names
 # alone. With `nm.SparseProduct`, the default of several covariates, the scale is half that of the range and half that of the ranks. Results are in
 # the units of the data, and default priors follow the scale of the responses, so that units do not matter.
 #
-# Without a formula every column is a response, and an array will do:
+# Without a formula every column is a response, and an array is enough:
 
 # %%
 nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.response_names
@@ -43,15 +43,16 @@ nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.resp
 # %% [markdown]
 # ## Names, powers and dates
 #
-# A column whose name is no name of Python stands as `Q("...")` in a formula; in `family=`, `kernel=`, `response=`, `given=` and new data its name
-# does with the quotes or without. Dates among the covariates are days since the first one, of new data since the same day.
+# Write a column whose name is not a Python name as `Q("...")` in a formula; `family=`, `kernel=`, `response=`, `given=` and new data take its name
+# with or without `Q()`. Dates among the covariates become days since the first date of the training data, in new data too.
 
 # %%
 ozone = pd.DataFrame({"Solar.R": [190.0, 118, 149, 313, 299, 99], "day": pd.date_range("1973-05-01", periods=6)})
 nm.Model('Q("Solar.R") ~ day', ozone, family={"Solar.R": nm.Gaussian()})
 
 # %% [markdown]
-# A power of one term is that term, as `x:x` is `x`; what is meant is written with `I()`. Words of other packages' formulas are answered alike.
+# In formulas a power of one term is that term, as `x:x` is `x`, so `x**2` is an error that names `I(x**2)`. Words from the formulas of other
+# packages give an error that names the nearest of ours.
 
 # %% raises
 nm.Model("accel_g ~ times_ms + times_ms**2", mcycle)
@@ -62,8 +63,8 @@ nm.Model("accel_g ~ s(times_ms, k=10)", mcycle)
 # %% [markdown]
 # ## Missing values
 #
-# Rows that miss a value in a column of the formula are dropped, with a warning that counts them, or refused by `missing="raise"`.
-# With `missing="marginalize"` rows stay that miss some of several responses; see [Component families](families.md).
+# Rows with a missing value in a column of the formula are dropped with a warning that counts them; `missing="raise"` refuses them, and
+# `missing="marginalize"` keeps rows that miss some of several responses (see [Component families](families.md)).
 
 # %%
 gaps = mcycle.copy()
@@ -76,17 +77,17 @@ nm.Model("accel_g ~ times_ms", gaps, missing="raise")
 # %% [markdown]
 # ## What the data look like
 #
-# A continuous family has no point masses: where many values of a response are exactly equal, clusters are of single values, and probabilities
-# and quantiles are of the spikes there. It is said when a model is made, with what suits.
+# A continuous family has no point masses. Where many values of a response are exactly equal, single values become clusters, and probabilities
+# and quantiles follow these spikes. A warning says so when the model is made, and names what suits.
 
 # %%
 visits = np.where(np.arange(120) < 90, 0.0, np.linspace(1, 12, 120))
 nm.Model("visits ~ 1", {"visits": visits}).n_obs
 
 # %% [markdown]
-# Errors of typing and codes for missing values would set the scale of default priors and the range of covariates. Values that lie far from all
-# others, ten quartile ranges beyond a quartile and ten times as far as any value before them, are named, and defaults are those of the others;
-# the rows count all the same, and are clusters of their own where nothing is near them. Long tails and small groups far away are left alone.
+# Typing errors and codes for missing values would set the scale of default priors and the range of covariates. A warning names values that lie
+# far from all others (ten quartile ranges beyond a quartile, and ten times as far as any value before them), and defaults are computed from the
+# other values. The rows still count, and are clusters of their own where nothing is near them. Long tails and small distant groups are left alone.
 
 # %%
 coded = mcycle.copy()
@@ -97,10 +98,10 @@ model.n_obs
 # %% [markdown]
 # ## Weights
 #
-# `weights=` says how often each row counts, by the name of a column or an array. Whole numbers are exact in every method: all is as of the table
-# in which rows are repeated. Chains and searches repeat them, so that copies of a row may lie in different clusters, and their results have a
-# row for each copy, by the labels of the data; variational inference goes through the distinct rows. It alone takes other weights: powers of the
-# likelihood. A row of weight 0 is left out.
+# `weights=` says how often each row counts; it is the name of a column, or an array. Whole numbers are exact in every method: the result is that of
+# the table with repeated rows. Chains and searches repeat the rows, so copies of a row may lie in different clusters, and results have a row for
+# each copy under its label in the data. Variational inference visits each distinct row once; it alone takes other positive weights, as powers of
+# the likelihood. Rows of weight 0 are left out.
 
 # %%
 waits = nm.datasets.load_faithful()["waiting_min"].value_counts().rename("often").reset_index()
@@ -114,7 +115,7 @@ nm.fit("waiting_min ~ 1", waits, weights=waits["often"] / 2)
 # %% [markdown]
 # ## New data
 #
-# New data need the columns of the covariates. Rows that miss one become NaN; a level that the training data do not have is an error.
+# New data need the columns of the covariates. Predictions for rows that miss one are NaN; a level that the training data do not have is an error.
 
 # %%
 fit = nm.fit("petal_length_cm ~ species", iris, rng=1)
@@ -126,7 +127,7 @@ fit.predict(pd.DataFrame({"species": ["sylvestris"]}))
 # %% [markdown]
 # ## What is refused
 #
-# A message says which column, row or argument it is about, and what would work.
+# Error messages name the column, row or argument, and say what would work.
 
 # %% raises
 nm.Model("acell_g ~ times_ms", mcycle)
@@ -144,8 +145,8 @@ nm.Model("accel_g ~ times_ms", mcycle, prior=nm.NGGP(sigma=1.5))
 nm.fit("accel_g ~ times_ms", mcycle, method="gibs")
 
 # %% [markdown]
-# A formula is checked before anything in it is evaluated: names of columns, numbers, arithmetic and the listed functions are all there is. The
-# same check meets the formula of a saved fit.
+# A formula is checked before any of it is evaluated; it may hold only names of columns, numbers, arithmetic and the listed functions. The
+# formula of a saved fit is checked in the same way.
 
 # %% raises
 nm.Model("__import__('os').system('ls') ~ 1", mcycle)

@@ -9,8 +9,8 @@
 #
 # ## A mixture
 #
-# Old Faithful, 272 eruptions: how long each took, and the time to wait for the next. The right side `1` of the formula says that there are
-# no covariates.
+# The data are 272 eruptions of Old Faithful: how long each took, and the time to wait for the next. A right side of `1` means that there are no
+# covariates.
 
 # %%
 import nrmmix as nm
@@ -20,27 +20,26 @@ model = nm.Model("eruptions_min + waiting_min ~ 1", faithful)
 model
 
 # %% [markdown]
-# A model can be printed before anything is sampled: every prior is there, with its numbers. What does it say about the number of clusters?
+# A model prints every prior with its numbers, before anything is sampled. It also says what the prior expects of the number of clusters:
 
 # %%
 model.prior_n_clusters().head(8).round(3)
 
 # %% [markdown]
-# A prior that expects, say, three clusters among as many rows would have this mass:
+# This mass makes the prior expect three clusters among so many rows:
 
 # %%
 round(nm.mass_for_clusters(3, n=len(faithful)), 3)
 
 # %% [markdown]
-# The fit takes a few seconds. Four chains are the default; the seed makes the result repeat itself bit for bit.
+# The fit takes a few seconds. It has four chains by default; the same seed gives the same result, bit for bit.
 
 # %%
 fit = model.fit(rng=1)
 fit.summary()
 
 # %% [markdown]
-# The last line says whether the chains can be trusted, and what to do where they cannot. Pictures are drawn with matplotlib, and come back as
-# its axes:
+# The last lines say whether the chains can be trusted, and what to do where they cannot. `plot` draws with matplotlib and returns the axes:
 
 # %%
 fit.plot("density")
@@ -51,8 +50,8 @@ fit.plot("trace")
 # %% [markdown]
 # ### Clusters
 #
-# Each draw is a clustering of the rows. `partition()` searches the one of least expected loss, beyond those that were drawn; its credible
-# ball says how sure that is.
+# Each draw is a clustering of the rows. `partition()` searches for the clustering of least expected loss, which need not be one of the draws; its
+# credible ball says how sure it is.
 
 # %%
 clusters = fit.partition()
@@ -66,7 +65,7 @@ fit.plot("clusters")
 fit.plot("n_clusters")
 
 # %% [markdown]
-# Where would new eruptions belong?
+# `kind="cluster"` says where new eruptions would belong:
 
 # %%
 import pandas as pd
@@ -77,8 +76,7 @@ fit.predict(new, kind="cluster")
 # %% [markdown]
 # ### Predictions
 #
-# Everything that is predicted is a functional of the random density, with its posterior mean and a credible band: here the median waiting
-# time, and how sure that is.
+# Every prediction is a functional of the random density, with its posterior mean and a credible band. This is the median waiting time:
 
 # %%
 fit.predict(kind="quantile", q=0.5, response="waiting_min")
@@ -98,13 +96,13 @@ regression.summary()
 regression.plot()
 
 # %% [markdown]
-# The left picture has the conditional mean with its band, the right one the whole conditional density. Quantiles at given times:
+# The left picture shows the conditional mean with its band, the right one the whole conditional density. `predict` gives quantiles at given times:
 
 # %%
 regression.predict({"times_ms": [10, 20, 30]}, kind="quantile", q=[0.1, 0.5, 0.9])
 
 # %% [markdown]
-# Are data that the model makes up like those observed? Each line is a data set drawn from the posterior predictive distribution.
+# Each thin line is a data set drawn from the posterior predictive distribution; the observed one should look like one of them.
 
 # %%
 regression.plot("ppc")
@@ -112,7 +110,7 @@ regression.plot("ppc")
 # %% [markdown]
 # ## Keeping a fit
 #
-# A saved fit predicts the same to the bit, and goes on sampling as if it had never stopped.
+# A saved fit gives the same predictions to the bit, and continues sampling as if it had never stopped.
 
 # %%
 import tempfile
@@ -124,6 +122,6 @@ longer = again.extend(500)
 longer.draws
 
 # %% [markdown]
-# `regression.report("mcycle.html")` writes all of this as one page. The same from a shell is on the page [Command line](command_line.md); every
-# method of a fit is on the page [Results](results.md), pictures of every kind on the page [Plots](plots.md), and what formulas and tables
-# may hold on the page [Formulas and data](formulas.md).
+# `regression.report("mcycle.html")` writes all of this as one page. [Command line](command_line.md) does the same from a shell,
+# [Results](results.md) shows every method of a fit, [Plots](plots.md) every kind of picture, and [Formulas and data](formulas.md) what formulas
+# and tables may hold.

@@ -7,6 +7,9 @@
 # usual kinds of colour blindness. `nm.plots.available(model)` lists the kinds that suit a model.
 
 # %%
+import numpy as np
+import pandas as pd
+
 import nrmmix as nm
 
 faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
@@ -98,9 +101,11 @@ pair.plot("ppc")
 # components.
 
 # %%
-digits = nm.datasets.load_digits().drop(columns="digit").iloc[:300]
-ink = nm.Model(data=digits, family=nm.Multinomial(1.0)).fit(draws=100, tune=200, rng=1)
-ink.plot("profiles")
+corpus = nm.datasets.load_reuters()  # of 100 stories the 40 words that are most frequent in all
+frequent = np.asarray(corpus.counts.sum(axis=0)).ravel().argsort()[-40:]
+counts = pd.DataFrame(corpus.counts[:100, frequent].toarray(), columns=np.array(corpus.vocabulary)[frequent])
+words = nm.fit(None, counts, family=nm.Multinomial(), draws=1000, thin=10, rng=1)
+words.plot("profiles")
 
 # %%
 lines = nm.fit("petal_length_cm ~ 1", nm.datasets.load_iris(), family=nm.Regression("1 + sepal_length_cm"), draws=500, thin=5, rng=1)

@@ -14,9 +14,9 @@ model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
 #
 # ## How long
 #
-# Without further arguments chains go on until they agree: until the smallest effective sample size of what is reported is 400 and the
-# largest R-hat 1.01, two minutes at most. Of each chain at most 1,000 draws are kept: when there are more, every second one goes, and
-# `thin` doubles. The same seed gives the same draws, and what is kept is to the bit what so many draws with that thinning give.
+# By default chains run until they agree, which means that the smallest effective sample size of what is reported is 400 and the largest
+# R-hat 1.01, or for two minutes. Each chain keeps at most 1,000 draws: when there are more, every second one is dropped and `thin` doubles.
+# The same seed gives the same draws, and they are the same to the bit as those of a run with that number of draws and that thinning.
 
 # %%
 fit = model.fit(rng=1)
@@ -24,14 +24,14 @@ again = model.fit(draws=fit.draws.n_draws, thin=fit.thin, rng=1)
 fit.draws.n_draws, fit.thin, bool((fit.draws["labels"] == again.draws["labels"]).all())
 
 # %% [markdown]
-# The summary has two verdicts, on the clusters and on the density, or the curves of a density regression. A run that was too short says how
-# to go on, as a call or in the shell as a command, and how long that takes.
+# The summary has two verdicts: one on the clusters, one on the density or, in a density regression, on the curves. For a run that was too
+# short it names the call, or in the shell the command, that continues it, and how long that takes.
 
 # %% [markdown]
 # ## A run outlives its process
 #
-# With `checkpoint=` the draws so far and the state of the chains are on the disk, whole, every five minutes (`every=`). Whatever ends the
-# process, `nm.resume` goes on, to the same bits. Here a time limit ends the run in tuning:
+# `checkpoint=` writes the draws so far and the state of the chains to disk every five minutes (`every=`). Whatever ends the process,
+# `nm.resume` continues to the same bits. Here a time limit ends the run during tuning:
 
 # %%
 stopped = model.fit(draws=90, tune=20_000, chains=2, rng=1, time_limit=0.05, checkpoint="run.npz")
@@ -40,16 +40,16 @@ whole = model.fit(draws=90, tune=20_000, chains=2, rng=1)
 stopped.draws.n_draws, resumed.draws.n_draws, bool((resumed.draws["labels"] == whole.draws["labels"]).all())
 
 # %% [markdown]
-# Ctrl-C ends the chains and gives back the fit with what they have drawn, which `fit.extend()` takes up; before the first draw it raises
+# Ctrl-C ends the chains and returns the fit with the draws so far, which `fit.extend()` continues; before the first draw it raises
 # KeyboardInterrupt, whose attribute `fit` can be extended. With a checkpoint SIGTERM and SIGHUP do the same, and end the process with
 # status 143 or 129. In the shell `nrmmix fit --save fit.npz` keeps `fit.checkpoint.npz` until the fit is saved, and `nrmmix resume fit.npz`
-# goes on.
+# continues it.
 #
 # ## Memory
 #
-# Labels are int32, or where these would take more than 32 MB int16 or int8, if they hold them; mind that arithmetic of such arrays is of
-# that type. Draws that do not fit into what the machine has free, or its control group allows, are refused before sampling; those that take
-# more than half of it give a warning. `store="partition"` keeps labels and numbers, `store="scalars"` numbers alone.
+# Labels are stored as int32; where these would take more than 32 MB, as int16 or int8 if the labels fit. Arithmetic on such arrays stays in
+# that type. Draws that do not fit into the memory that is free, or that the control group allows, are refused before sampling; draws that
+# take more than half of it give a warning. `store="partition"` keeps labels and numbers, `store="scalars"` numbers alone.
 
 # %%
 small = model.fit(draws=90, tune=100, rng=1, store="scalars")
@@ -58,8 +58,8 @@ list(small.draws)
 # %% [markdown]
 # ## Copies
 #
-# Models and fits are pickled and copied by the format of saved files, so that joblib and multiprocessing take them. `nm.load` never runs
-# what a file holds; a pickle does when it is loaded, whoever wrote it: load only your own.
+# Models and fits are pickled and copied in the format of saved files, so they work with joblib and multiprocessing. `nm.load` never runs code
+# from a file. Loading a pickle can run any code, so load only those that you wrote yourself.
 
 # %%
 import pickle
@@ -70,8 +70,8 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # %% [markdown]
 # ## Tables of text
 #
-# In the shell a line with more or fewer fields than the header is refused by its number, and so are names that occur twice, decimal commas
-# that are not asked for, and text that is not in the encoding. The separator is found out, and named where it is no comma.
+# The shell refuses a line with more or fewer fields than the header, and says its number. It also refuses column names that occur twice,
+# decimal commas that were not asked for, and text that is not in the encoding. It finds the separator, and names it where it is not a comma.
 
 # %% [bash]
 # printf 'x,y\n1,2,\n3,4,\n' > trailing.csv
@@ -82,8 +82,8 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # %% [markdown]
 # ## What has been tried
 #
-# `make soak` tries all of this at length, `make test` a little of it ([tests/reliability](../tests/reliability)). What long runs of
-# interrupts, kills and hostile tables have found is in [soak.json](../tests/reliability/soak.json).
+# `make soak` tries all of this at length, `make test` a little of it ([tests/reliability](../tests/reliability)).
+# [soak.json](../tests/reliability/soak.json) has what long runs of interrupts, kills and hostile tables have found.
 #
 # | what happens | what is done |
 # |---|---|

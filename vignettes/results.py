@@ -3,21 +3,21 @@
 # %% [markdown]
 # # Results
 #
-# What can be asked of a fit, on two of them: a mixture of two responses, and a density regression.
+# This page shows every method of a fit on two examples: a mixture of two responses, and a density regression.
 
 # %%
 import nrmmix as nm
 
 faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
-mixture = nm.fit("eruptions_min + waiting_min ~ 1", faithful, draws=1000, tune=1000, thin=5, rng=1)
+mixture = nm.fit("eruptions_min + waiting_min ~ 1", faithful, draws=1000, tune=1000, thin=30, rng=1)
 regression = nm.fit("accel_g ~ times_ms", mcycle, rng=1)
 mixture
 
 # %% [markdown]
 # ## Draws
 #
-# Arrays with leading axes (chain, draw), by name. Labels number the clusters of a draw by first appearance: cluster 3 of one draw has nothing to
-# do with cluster 3 of the next.
+# `fit.draws` has arrays with leading axes (chain, draw), by name. Labels number the clusters of a draw by first appearance: cluster 3 of one draw
+# has nothing to do with cluster 3 of the next.
 
 # %%
 regression.draws
@@ -29,7 +29,7 @@ regression.draws["n_clusters"].shape, regression.draws["labels"].shape
 # ## Convergence
 #
 # R-hat, effective sample sizes and Monte Carlo errors are given only for quantities that do not depend on how clusters are numbered. R-hat is
-# rank-normalised; `iact` is the integrated autocorrelation time, by which a chain is longer than as many independent draws.
+# rank-normalised; `iact`, the integrated autocorrelation time, is the number of draws that are worth one independent draw.
 
 # %%
 regression.diagnostics().round(3)
@@ -38,8 +38,8 @@ regression.diagnostics().round(3)
 regression.autocorrelation("n_clusters", lags=4).round(3)
 
 # %% [markdown]
-# A run of 100 or more draws whose chains disagree gives a `nm.ConvergenceWarning`; `summary()` says the same in words, of every run, with what
-# to do. Here is one that is far too short:
+# A run of 100 or more draws whose chains disagree gives a `nm.ConvergenceWarning`; the summary of every run says whether its chains agree, and
+# what to do. This run is far too short, to show the warning:
 
 # %%
 short = nm.fit("accel_g ~ times_ms", mcycle, draws=150, tune=0, rng=1)
@@ -47,7 +47,7 @@ short = nm.fit("accel_g ~ times_ms", mcycle, draws=150, tune=0, rng=1)
 # %% [markdown]
 # ## Tables
 #
-# `tidy`, `glance` and `augment` give plain data frames: parameters, the fit in one row, and the data with what the fit says of each row.
+# `tidy`, `glance` and `augment` return plain data frames: parameters, the fit in one row, and the data with what the fit says of each row.
 
 # %%
 mixture.tidy().round(3)
@@ -61,8 +61,8 @@ mixture.augment().head(3).round(3)
 # %% [markdown]
 # ## Predictions
 #
-# `estimate` is a posterior mean with all integrated out that can be; `lower` and `upper` are quantiles of the random functional itself: weights,
-# atoms and the mass of atoms not seen yet are drawn. Without new data predictions are those of the rows that were fitted.
+# `estimate` is the posterior mean, with everything integrated out that can be. `lower` and `upper` are quantiles of the random functional itself,
+# for which weights, atoms and the mass of unseen atoms are drawn. Without new data, predictions are for the fitted rows.
 
 # %%
 regression.predict({"times_ms": [10, 20, 30]})
@@ -77,7 +77,7 @@ regression.predict({"times_ms": [20]}, kind="cdf", at=[-100, -50, 0], interval=0
 regression.predict({"times_ms": [20]}, kind="quantile", q=[0.1, 0.5, 0.9])
 
 # %% [markdown]
-# Of several responses the density is the joint one, unless a response is named; distribution functions and quantiles are those of each response.
+# With several responses the density is the joint one, unless a response is named; distribution functions and quantiles are given for each response.
 
 # %%
 mixture.predict(kind="density", at=[[2, 55], [4.5, 80]])
@@ -99,29 +99,30 @@ new = pd.DataFrame({"times_ms": [15.0, np.nan, 40.0]}, index=["a", "b", "c"])
 regression.predict(new)
 
 # %% [markdown]
-# Clusters are those of the point estimate `partition()`, with the posterior probability that a row belongs there, given the row as well; -1 stands for
-# a cluster not seen yet.
+# `kind="cluster"` assigns rows to the clusters of the point estimate `partition()`, with the posterior probability that a row belongs there, given
+# the row; -1 stands for a cluster not seen yet.
 
 # %%
 mixture.predict(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 100, 80]}), kind="cluster")
 
 # %% [markdown]
-# `membership` has the probabilities of all clusters, and `clusters()` those of the rows that were fitted with their uncertainty.
+# `membership` gives the probabilities of all clusters; `clusters()` gives those of the fitted rows, with their uncertainty.
 
 # %%
 mixture.membership(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 100, 80]})).round(3)
 
 # %% [markdown]
-# `parameters` has what the clusters are like, given who is in them: means, standard deviations and intervals of the parameters of their
-# components, and their weights.
+# `parameters` describes the clusters, given their members: means, standard deviations and intervals of the parameters of their components, and
+# their weights.
 
 # %%
 mixture.parameters().round(2)
 
 # %% [markdown]
-# A response that the formula transforms, such as `log(wage)`, is predicted as the formula has it, or with `units="response"` as a wage: densities
-# by the slope of the logarithm, quantiles taken back. Its mean is no mean taken back, but that of the wage in each draw of the random measure;
-# the estimate is the median of these, because the predictive distribution has the tails of Student's t, whose exponential has no mean.
+# Predictions of a transformed response, such as `log(wage)`, are on the scale of the formula, or with `units="response"` on that of the wage:
+# quantiles are transformed back, and densities multiplied by the slope of the logarithm. The mean is that of the wage itself in each draw of the
+# random measure; its estimate is the median over draws, because the predictive distribution has the tails of Student's t, whose exponential has
+# no mean.
 
 # %%
 trees = pd.DataFrame({"age": np.linspace(1, 9, 60), "height": np.exp(0.5 + 0.2 * np.linspace(1, 9, 60) + 0.2 * np.sin(np.arange(60.0)))})
@@ -152,8 +153,8 @@ nm.compare({"squared exponential": part, "box": box}, newdata=held_out).round(2)
 # %% [markdown]
 # ## Clusters
 #
-# `partition` searches the clustering of least posterior expected loss, under variation of information or Binder's loss. The credible ball of Wade
-# and Ghahramani holds 95% of the draws around it; its bounds show how different clusterings in it may be.
+# `partition` searches for the clustering of least posterior expected loss, under variation of information or Binder's loss. The credible ball of
+# Wade and Ghahramani holds the 95% of the draws that are nearest to it; its bounds show how different the clusterings in the ball may be.
 
 # %%
 best = mixture.partition()
@@ -173,7 +174,7 @@ mixture.similarity()[:3, :3]
 # %% [markdown]
 # ## Summary
 #
-# As text, and with `as_html()`, `as_latex()` and `as_csv()` in other formats; notebooks show the HTML of a fit by themselves.
+# `summary()` prints as text; `as_html()`, `as_latex()` and `as_csv()` give other formats, and notebooks show a fit as HTML.
 
 # %%
 mixture.summary()
@@ -195,7 +196,7 @@ list(tree.children), dict(tree["log_likelihood"].sizes)
 # %% [markdown]
 # ## Keeping and continuing
 #
-# A file is a zip archive of plain arrays with a JSON header, never pickle; it is checked whole when it is read.
+# A file is a zip archive of plain arrays with a JSON header, never pickle, and is checked as a whole when it is read.
 
 # %%
 import tempfile
@@ -206,7 +207,7 @@ again = nm.load(mixture.save(folder / "mixture.npz"))
 again.predict().equals(mixture.predict())
 
 # %%
-whole = mixture.model.fit(draws=1500, tune=1000, thin=5, rng=1)
+whole = mixture.model.fit(draws=1500, tune=1000, thin=30, rng=1)
 bool((again.extend(500).draws["labels"] == whole.draws["labels"]).all())
 
 # %% [markdown]

@@ -1,12 +1,11 @@
-"""How long things take, by size, beside the least that they could.  `make vignettes` runs this script and writes docs/papers/how_fast.md."""
+"""How long things take, by size, beside simpler loops.  `make vignettes` runs this script and writes docs/papers/how_fast.md."""
 
 # %% [markdown]
 # # How fast
 #
 # How long will a run take, and how much of that does the machine leave to be saved? This page answers both by measurement: sweeps by the
-# number of rows, clusters and columns, beside a floor and a roofline; the other methods; density regression; variational passes; the first
-# minute on a new machine; and what has become faster. The figures are those of two benchmarks, `benchmarks/how_fast.py` and
-# `benchmarks/compare.py`, and were taken on one thread.
+# number of rows, clusters and columns, beside simpler loops; the other methods; density regression; variational passes; the first minute on a
+# new machine. The figures are those of two benchmarks, `benchmarks/how_fast.py` and `benchmarks/compare.py`, and were taken on one thread.
 #
 # ## A Gibbs sweep
 #
@@ -23,9 +22,9 @@ import pandas as pd
 import nrmmix as nm
 from nrmmix.report.recorded import is_fast, recorded
 
-fast, before = recorded("how_fast"), recorded("compare")
+fast, whole = recorded("how_fast"), recorded("compare")
 colors = {"ns a pair": "#D55E00", "floor": "#0072B2", "reading": "#009E73", "log and exp": "#8C8C8C"}
-names = {"ns a pair": "sweep", "floor": "floor: statistics frozen", "reading": "reading the statistics", "log and exp": "a logarithm, an exponential"}
+names = {"ns a pair": "sweep", "floor": "statistics frozen", "reading": "reading the statistics", "log and exp": "a logarithm, an exponential"}
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
 for ax, (what, letter, title) in zip(
@@ -43,8 +42,8 @@ fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", nco
 fig
 
 # %% [markdown]
-# - **Floor**: the same scores and draws while nothing changes, by a loop that scores and draws and does nothing else. What lies between it and
-#   the sweep is the price of exactness: after each row that moves two clusters have new statistics, and their columns are computed anew.
+# - **Frozen**: a loop that scores and draws while nothing changes, and does nothing else. A sweep does more: after each row that moves two
+#   clusters have new statistics, and their columns are computed anew. The loop is no bound, for with many clusters sweeps take less than it.
 # - **Reading**: a loop that only adds up the statistics of all clusters, as often as a sweep reads them. From four columns and sixteen clusters
 #   on, sweeps score four rows at once and read the statistics once for them; what a row's move has changed is scored anew for those after it,
 #   so that the draws are those of scoring row by row.
@@ -58,14 +57,14 @@ large = by_rows[by_rows["n"] > by_rows["n"].min()]
 flat = large["ms a sweep"].iloc[-1] / large["ms a sweep"].iloc[0] / (large["n"] * large["K"]).pipe(lambda pairs: pairs.iloc[-1] / pairs.iloc[0])
 at_least = everything[["reading", "log and exp"]].max(axis=1)
 table = everything.drop_duplicates(["n", "d", "K"]).sort_values(["d", "n", "K"])
-table = table.assign(**{"sweep / floor": table["ns a pair"] / table["floor"]})
-table[["n", "d", "K", "ms a sweep", "ns a pair", "floor", "reading", "log and exp", "sweep / floor"]].round(2).set_index("n")
+table = table.assign(**{"frozen": table["floor"], "sweep / frozen": table["ns a pair"] / table["floor"]})
+table[["n", "d", "K", "ms a sweep", "ns a pair", "frozen", "reading", "log and exp", "sweep / frozen"]].round(2).set_index("n")
 
 # %% [prose]
 # All begin at 50 clusters, or as many as the panel says, and keep those that the data support: {by_rows['n'].min():,} rows keep
 # {by_rows['K'].iloc[0]}. Apart from that a sweep is linear in the rows: a pair takes {flat:.2f} times as long among {large['n'].max():,} rows as
-# among {large['n'].min():,}. A sweep takes {over.min():.2f} to {over.max():.2f} times its floor, most where columns are few: there clusters
-# overlap, many rows move, and two columns computed anew weigh against cheap pairs. The floor in turn is {(everything['floor'] / at_least).min():.1f} to
+# among {large['n'].min():,}. A sweep takes {over.min():.2f} to {over.max():.2f} times what the frozen loop does, most where columns are few: there clusters
+# overlap, many rows move, and two columns computed anew weigh against cheap pairs. The frozen loop in turn takes {(everything['floor'] / at_least).min():.1f} to
 # {(everything['floor'] / at_least).max():.1f} times the larger of the two loops below it: a score takes the logarithm *and* the
 # numbers, and with {by_columns['d'].max()} columns it multiplies {by_columns['bytes a pair'].max() / 8:,.0f} of them a pair.
 #
@@ -140,43 +139,20 @@ passes.round(2)
 # {passes['d'].iloc[0]} columns with full covariances and {passes['K'].iloc[0]} components are {passes['d'].iloc[0] * (passes['d'].iloc[0] + 3) // 2 + 1} statistics a row, and a pass
 # is two matrix products with them. Per row it takes {passes['us a row and pass'].iloc[-1] / passes['us a row and pass'].iloc[0]:.2f} times as long with
 # {passes.index[-1]:,} rows as with {passes.index[0]:,}. [A million rows](million_rows.md) has a whole run, from a file.
-#
-# ## Before and after
-#
-# This checkout beside an earlier one (`{before['settings']['other']}`), in turn, in processor seconds; the ratio is the median over {before['settings']['rounds']} rounds,
-# and what is below one has become faster. First what a run takes once it is compiled:
-
-# %%
-seconds = pd.DataFrame(before["results"]["seconds"]).set_index("what")
-shown = {"other": "before", "this": "after"}
-seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
 
 # %% [markdown]
-# The models are the same in both columns. A short fit of a density regression like *motorcycle* takes longer than it did, for it ends with a verdict on curves; a
-# sweep does not. Only in the *fit and summary* below, and in the *density regression and its picture*, it is the default one, which was constant
-# components and one fixed width then, and is lines and a width for each atom by split-merge today: it predicts better (see
-# [Density regression](../density_regression.md)) and costs more.
+# ## Whole tasks
 #
-# What comes before and after sampling:
+# Processor seconds of short runs, of what comes before and after sampling, and of whole processes, with all code compiled and with none. The run
+# called *motorcycle* is a density regression, and a part of its time is that of the verdict on its curves. A first fit compiles once on a machine;
+# `nrmmix warmup` compiles everything beforehand, in several processes.
 
 # %%
-seconds[seconds["part"] == "after"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
-
-# %% [markdown]
-# Whole processes, with all code compiled and then with none. `nrmmix warmup` compiles everything beforehand, in several processes, for all
-# users of a machine if whoever installs calls it.
-# A first fit compiles by numba's public means alone, once on a machine.
-
-# %%
-seconds[seconds["part"].isin(["start", "cold"])].rename(columns=shown).assign(part=lambda table: table["part"].replace({"start": "compiled", "cold": "nothing compiled"})).round(2)
-
-# %%
-worse = seconds[(seconds["ratio"] > 1.05) & (seconds["this"] > 0.05)]
-better = seconds[seconds["ratio"] < 0.95]
+tasks = pd.DataFrame(whole["results"]["seconds"]).set_index("what")
+parts = {"sampling": "sampling", "after": "before and after", "start": "process, compiled", "cold": "process, nothing compiled"}
+tasks.assign(part=tasks["part"].map(parts), seconds=tasks["this"])[["part", "seconds"]].round(2)
 
 # %% [prose]
-# Of {len(seconds)} measurements {len(better)} are faster by more than a twentieth; slower by as much: {', '.join(f"{name} ({row['ratio']:.2f})" for name, row in worse.iterrows()) or 'none'}.
-#
 # ## Limits of this page
 #
 # Two virtual cores ({fast['machine']['processor']}), which share their memory with others: times differ by a tenth or two from day to day, ratios by

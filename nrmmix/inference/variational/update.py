@@ -48,7 +48,7 @@ class Continued(Memory):
         return super().bound() + self.earlier
 
     def is_worth_it(self, target: int, N: np.ndarray, gain: float) -> bool:
-        """Say whether a new component gains enough; where a component has earlier rows, so may one of the new rows alone."""
+        """Say whether a new component gains enough, by itself or, next to a component with earlier rows, by taking the new rows alone."""
         if self.may_go[target]:
             return super().is_worth_it(target, N, gain)
         n, s = self.N[:, target], self.s[:, target]
