@@ -288,8 +288,8 @@ class Model(Specification):
 
     def log_joint(
         self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
-        precision: Any = None, scale: Any = None, shrinkage: Any = None, noise_scale: Any = None, codes: Any = None,
-        **hyper_values: float,
+        precision: Any = None, scale: Any = None, covariance: Any = None, shrinkage: Any = None, noise_scale: Any = None,
+        codes: Any = None, **hyper_values: float,
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
@@ -318,6 +318,8 @@ class Model(Specification):
             Precisions that all clusters share, as in `fit.draws["precision"]`.
         scale : array_like, (d,)
             Scales of `nm.Gaussian` that are sampled, as multiples of their prior means, as in `fit.draws["scale"]`.
+        covariance : array_like, (d (d + 1)/2,)
+            Covariance of all components of `nm.Gaussian("tied")`, as in `fit.draws["covariance"]`: its lower triangle, row by row.
         shrinkage, noise_scale : array_like, (q,) and (d,)
             Of regression components that learn them, as in `fit.draws["shrinkage"]` and `fit.draws["noise_scale"]`.
         codes : array_like of int, (slots, q)
@@ -344,7 +346,7 @@ class Model(Specification):
         """
         from nrmmix.model.log_joint import log_joint
 
-        shared = {"precision": precision, "scale": scale, "shrinkage": shrinkage, "noise_scale": noise_scale}
+        shared = {"precision": precision, "scale": scale, "covariance": covariance, "shrinkage": shrinkage, "noise_scale": noise_scale}
         return log_joint(self.expanded(), labels, u, v, locations, imputed, theta, shared, codes, hyper_values=hyper_values)
 
 

@@ -17,24 +17,22 @@ from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, Kno
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
 from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
 from nrmmix.model.families.gaussian.spherical import Spherical
+from nrmmix.model.families.gaussian.tied import Tied
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 from nrmmix.model.priors.hyperpriors import Gamma
 
-COVARIANCES = ("full", "diagonal", "spherical")
+COVARIANCES = ("full", "tied", "diagonal", "spherical")
 WORDS = {"diag": "diagonal"}  # of other packages
-INSTEAD = {
-    "tied": "; that all components share their variances is nm.SemiconjugateGaussian(shared_precision=True)",
-}
-OTHER_WORDS = ("full", *WORDS, *INSTEAD)  # that stand for a family where others have Gaussian components alone
+OTHER_WORDS = ("full", *WORDS)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
-SPREAD = {"full": 0.02, "diagonal": 0.02, "spherical": 0.02, "known mean": 0.2}
+SPREAD = {"full": 0.02, "tied": 0.02, "diagonal": 0.02, "spherical": 0.02, "known mean": 0.2}
 MANY = 5  # responses from which on the scale is sampled: no one number then suits all tables
 SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample variances
-R_OF_MANY = {"full": 0.1, "diagonal": R, "spherical": R}  # with it
+R_OF_MANY = {"full": 0.1, "tied": R, "diagonal": R, "spherical": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
 UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
@@ -140,7 +138,7 @@ class Gaussian(Family):
     'mu = [0., 0.], nu = 2'
     """
 
-    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}} | {name: {"covariance": name} for name in ("diagonal", "spherical")}
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}} | {name: {"covariance": name} for name in COVARIANCES[1:]}
     covariance: str = "full"
     known_mean: Any = None
     known_covariance: Any = None
@@ -156,8 +154,12 @@ class Gaussian(Family):
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
         covariance = WORDS.get(covariance, covariance) if isinstance(covariance, str) else covariance
         if not (isinstance(covariance, str) and covariance in COVARIANCES):
-            instead = INSTEAD.get(covariance, "") if isinstance(covariance, str) else ""
-            raise ValueError(f'Gaussian: covariance must be "full", "diagonal" or "spherical", not {covariance!r}{instead}.')
+            raise ValueError(f'Gaussian: covariance must be "full", "tied", "diagonal" or "spherical", not {covariance!r}.')
+        if covariance == "tied" and not (known_mean is None and known_covariance is None):
+            known = "known_covariance is that of all components as it is" if known_mean is None else "components of one mean would be one"
+            raise ValueError(f"Gaussian: {known}; leave {'known_mean' if known_mean is not None else 'covariance'} out.")
+        if covariance == "tied" and is_law(scale):
+            raise ValueError("Gaussian: a tied covariance is itself sampled, and needs no scale that is; give scale as a matrix.")
         if covariance == "spherical" and known_covariance is not None:
             raise ValueError('Gaussian: known_covariance is of "full" or "diagonal" covariance; give equal variances with "diagonal".')
         if known_mean is not None and known_covariance is not None:
@@ -186,6 +188,11 @@ class Gaussian(Family):
         if self.known_covariance is not None:
             return self._with_known_covariance(summary, usual, names)
         nu = self._degrees(d)
+        if self.covariance == "tied" and summary.has_gaps:
+            raise ValueError(
+                f'Gaussian("tied") has no way with missing responses ({", ".join(names)}); leave such rows out, missing="drop", or take '
+                'covariance="full".'
+            )
         if self.known_mean is not None:
             known = reals(self.known_mean, "Gaussian: known_mean")
             centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
@@ -208,7 +215,9 @@ class Gaussian(Family):
             mean = np.array([law.mean for law in laws])
         else:
             scale = mean = self._checked_matrix("scale", scale, d)
-        if self.is_diagonal:
+        if self.covariance == "tied":
+            form = Tied(centre, np.ones(d), names, False, r, nu, mean)
+        elif self.is_diagonal:
             spread = np.sqrt(mean)
             form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread), laws)
         else:
@@ -217,7 +226,11 @@ class Gaussian(Family):
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
     def with_censored(self) -> Gaussian:
-        """Refuse a known covariance that is full: its kernel coordinates are not those of the responses one by one."""
+        """Refuse a known covariance that is full, whose kernel coordinates are not those of the responses one by one, and a tied one."""
+        if self.covariance == "tied":
+            raise ValueError(
+                f'Gaussian("tied") has no way with censored responses ({", ".join(self.names)}); take covariance="full" or "diagonal".'
+            )
         if isinstance(self.form, KnownCovariance) and self.form.dim > 1 and not self.is_diagonal:
             raise ValueError(
                 f"Gaussian(known_covariance=) of several responses has no way with censored ones ({', '.join(self.form.names)}); leave "
@@ -246,12 +259,12 @@ class Gaussian(Family):
         return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
 
     def _degrees(self, d: int) -> float:
-        least = d - 1 if self.covariance == "full" else 0
+        least = d - 1 if self.covariance in ("full", "tied") else 0
         nu = float(least + 1 + EXTRA_NU if self.nu is None else self.nu)
         if nu <= least:
             raise ValueError(f"Gaussian: nu must be greater than d - 1 = {least} for {d} responses, not {nu:g}.")
         if nu < least + LEAST_NU:
-            near = "0" if self.covariance != "full" else f"d - 1 = {least}"
+            near = "0" if self.covariance in ("diagonal", "spherical") else f"d - 1 = {least}"
             raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
         if nu > MOST_NU:
             raise ValueError(
@@ -281,7 +294,7 @@ class Gaussian(Family):
                     f"Gaussian: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers "
                     "are too large or too small, or give scale=."
                 )
-        if summary.d >= MANY and self.covariance != "spherical":
+        if summary.d >= MANY and self.covariance not in ("tied", "spherical"):
             return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
         if self.covariance == "spherical":
