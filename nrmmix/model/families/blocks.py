@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean
 from nrmmix.common.names import meant
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.families.base import Family, Parameter, rows_of
+from nrmmix.model.families.base import Family, Packed, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.columns.weights import are_counts
@@ -486,7 +486,7 @@ def _first(start: np.ndarray, counts: list[int]) -> np.ndarray:
     return _joined([np.arange(first, first + count) for first, count in zip(start, counts, strict=True)], np.int64)
 
 
-def _matrices(parts: list[Packed]) -> tuple[np.ndarray, ...]:
+def _matrices(parts: Sequence[Packed]) -> tuple[np.ndarray, ...]:
     """Numbers of the shared parameters of each block where they are a matrix."""
     counts = [sum(map(len, part.shared.values())) for part in parts]
     first = np.cumsum([0, *counts])

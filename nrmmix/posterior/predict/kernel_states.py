@@ -278,8 +278,8 @@ def clusters_of(
 ) -> KernelState:
     """The clusters 0, ..., K - 1 of a partition of the fitted rows.
 
-    Parameters that they share are at the medians of their draws, matrices at the mean, or as given; hyperparameters, on which they do not depend, at their
-    starts.
+    Parameters that they share are at the medians of their draws, matrices at the mean, or as given; hyperparameters, on which they do not
+    depend, at their starts.
     """
     found = KernelState(model, int(labels.max()) + 1, starts=True)
     data = found.data

@@ -54,6 +54,7 @@ class Gaussian(Family):
     "full"                      precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1)
     "full"     known_mean       Lambda ~ Wishart(nu, scale^-1)
     "full"     known_covariance mu ~ N(m, S/r), S the known covariance
+    "tied"                      one Sigma of all components ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)
     "diagonal"                  lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j)), j = 1..d
     "diagonal" known_mean       lambda_j ~ Gamma(nu/2, rate scale_j/2)
     "diagonal" known_covariance mu_j ~ N(m_j, S_j/r), S_j the known variances
@@ -65,14 +66,16 @@ class Gaussian(Family):
 
     Parameters
     ----------
-    covariance : "full", "diagonal" or "spherical", default "full"
-        One covariance matrix a component; or one variance of each response: within a component responses then are independent; or one
-        variance for all responses, which then should have one unit.  "diag" is "diagonal".  "tied", one covariance for all components,
-        is `nrmmix.SemiconjugateGaussian(shared_precision=True)`, a variance of each response.
+    covariance : "full", "tied", "diagonal" or "spherical", default "full"
+        One covariance matrix a component; or one matrix for all components, as scikit-learn's "tied" and mclust's EEE; or one variance of
+        each response: within a component responses then are independent; or one variance for all responses, which then should have one
+        unit.  "diag" is "diagonal".  Variances of each response that all components share are
+        `nrmmix.SemiconjugateGaussian(shared_precision=True)`.
     known_mean : float or array_like, (d,), optional
         Mean of every component; a single number is that of all responses.  m and r then do not apply.
     known_covariance : array_like, (d, d), or (d,) variances with covariance="diagonal", optional
-        Covariance of every component.  nu and scale then do not apply.  Not of spherical covariance: equal variances are diagonal.
+        Covariance of every component.  nu and scale then do not apply.  Not of spherical covariance: equal variances are diagonal; nor of
+        tied: a full one that is known is that of all components.
     m : array_like, (d,), optional
         Prior mean of the component means, in the units of the responses; default the sample mean.
     r : float, optional
@@ -85,7 +88,8 @@ class Gaussian(Family):
         0.02 nu diag(sample variances), with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
         With a law, or one for each response, the scale is diagonal, the same in all components, and sampled: s_j ~ Gamma(shape, rate).
         Default of five responses or more: Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean
-        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of spherical covariance the scale is a number
+        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of tied covariance the scale is a matrix, not
+        sampled, by default 0.02 nu diag(sample variances) of however many responses.  Of spherical covariance the scale is a number
         and not sampled: by default 0.02 nu times the mean of the sample variances, with known_mean 0.2 nu times that of the mean squares.
 
     Raises
@@ -116,6 +120,13 @@ class Gaussian(Family):
     quartile ranges, and by more than ten times as much as any value before them, and no more than 5% of the values (of codes for
     missing ones, such as -999, 50%).  Then they are those of the others, and a warning names the rows.  So it is for rows that are loaded
     part by part too, their quartiles exact up to 200,000 distinct values.
+
+    A tied covariance is drawn once a sweep given the partition, the means integrated out: with Psi_n the scale and all squares about the
+    posterior means, Sigma ~ inverse Wishart(nu + n, Psi_n).  It is ``fit.draws["covariance"]``, in squared units of the responses, the
+    lower triangle row by row: y1 y1, y2 y1, y2 y2, y3 y1, ....  All rows speak for it, so that its prior matters little, and one lump is
+    one cluster whatever the number of responses.  But partition and covariance hold each other: chains start from cuts of a Ward tree
+    of all rows, of the largest posterior density and into twice as many clusters, and `"auto"` takes trees.  Chains, searches and density
+    regression have it; missing cells, censored responses, variational inference and `"tree_published"` do not.
 
     Missing cells (`missing="marginalize"`) are integrated out where responses are independent within a component or the covariance is
     known.  Under a Wishart prior no closed form is known: a row's own missing cells are integrated out when its cluster is drawn, then

@@ -36,7 +36,25 @@ class Tied(ConjugatePrior):
         )
 
     def exponential(self, y: np.ndarray) -> Exponential:
-        raise NotExponential('the covariance that "tied" components share is drawn by chains; use covariance="full", "diagonal" or "spherical"')
+        raise NotExponential('the covariance that "tied" components share is drawn by chains; use covariance="full" or "diagonal"')
+
+    def _posterior_scale(self, y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Psi_n (d, d): given a partition Sigma ~ inverse Wishart(nu + n, Psi_n)."""
+        found = self.scale.copy()
+        for k in range(int(labels.max()) + 1):
+            z = y[labels == k] - self.centre
+            mean = z.mean(axis=0)
+            found += (z - mean).T @ (z - mean) + self.r * len(z) / (self.r + len(z)) * np.outer(mean, mean)
+        return found
+
+    def log_marginal(self, y: np.ndarray, labels: np.ndarray) -> float:
+        """log p(y | partition), means and covariance integrated out, up to what does not depend on the partition."""
+        of_means = 0.5 * self.dim * np.log(self.r / (self.r + np.bincount(labels))).sum()
+        return float(of_means - 0.5 * (self.nu + len(y)) * np.linalg.slogdet(self._posterior_scale(y, labels))[1])
+
+    def mean_covariance(self, y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Psi_n / (nu + n), about the posterior mean of Sigma given a partition."""
+        return self._posterior_scale(y, labels) / (self.nu + len(y))
 
     def _factors(self, values: np.ndarray) -> np.ndarray:
         """(k, d, d) from lower triangles, one a column."""
