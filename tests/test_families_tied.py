@@ -173,12 +173,13 @@ def test_of_the_command_line(tmp_path):
     assert done.returncode == 0 and "one covariance Sigma of all components" in done.stdout, done.stderr
 
 
+TIMES = TABLE.assign(a=np.exp(TABLE["a"]), event=TABLE["c"] > 0)
 GAPS = TABLE.assign(a=TABLE["a"].where(TABLE.index > 2))
 
 
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: nm.Model("a + b ~ 1", GAPS, family=TIED, missing="marginalize"), r'has no way with missing responses \(a, b\); .*="full"'),
-    (lambda: nm.Model("Surv(a, event) + b ~ 1", TABLE.assign(a=np.exp(TABLE["a"]), event=TABLE["c"] > 0), family=TIED), "has no way with censored responses"),
+    (lambda: nm.Model("Surv(a, event) + b ~ 1", TIMES, family=TIED), "has no way with censored responses"),
     (lambda: nm.fit("a + b ~ 1", TABLE, family=TIED, method="vb"), 'the covariance that "tied" components share is drawn by chains'),
     (lambda: nm.fit("a + b ~ 1", TABLE, family=TIED, method="tree_published"), "its trees do not follow a covariance that is drawn"),
     (lambda: nm.Hurdle(TIED), "Gaussian has no way with missing responses"),
