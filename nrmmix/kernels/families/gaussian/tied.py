@@ -44,7 +44,7 @@ def n_work(d):
 
 
 def covariance_place(d):
-    """Where Sigma is in the constants."""
+    """The first of the constants that are Sigma."""
     return SPREADS + d + d * d + 1
 
 
