@@ -149,7 +149,8 @@ class Model(Specification):
             Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
             own, labels of the rows used, or the clusters of fits, dealt to the chains.  `"spread"`, so that R-hat can see a wrong mode:
             of mixtures, where `tune` is at least 200, chains start sequentially, from one cluster (up to 3,000 rows) and from each row
-            its own (up to 500) in turn; of density regressions by sparse products of 30 rows or more, each chain at an optimum of the
+            its own (up to 500) in turn, with a tied covariance from cuts of a Ward tree, the best one and one into twice as many
+            clusters; of density regressions by sparse products of 30 rows or more, each chain at an optimum of the
             variational bound of its own (`nrmmix.VB`), where the family has one; of other models sequentially.  A start by
             `"sequential"` or `"each"` of a mixture whose component parameters are integrated out, with `tune` of at least 200 and up to
             20,000 rows, goes through 40 sweeps at powers of the likelihood that rise from 0.02 to 1 (simulated annealing): otherwise
