@@ -17,7 +17,7 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
 from nrmmix.kernels.families import shared_parameters
-from nrmmix.kernels.measure import auxiliary, codes, hyper, masses, prediction
+from nrmmix.kernels.measure import auxiliary, codes, hyper, masses, prediction, sides
 from nrmmix.kernels.moves import algorithm8, censoring, gibbs
 from nrmmix.model.pack import data_of
 
@@ -196,6 +196,13 @@ def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
     return sum(seconds for one, seconds in needed.items() if not one.is_ready)
 
 
+def has_sides(model: Specification) -> bool:
+    """Whether locations lie along one number, and unseen masses have gamma laws, as `nrmmix.kernels.measure.sides` needs them."""
+    if not model.is_regression or model.slots is not None or model.measure != layout.CRM or model.prior.sigma != 0:
+        return False
+    return model.frame.is_category.tolist() == [False]
+
+
 def update_addresses(model: Specification, cycle: Cycle | None = None) -> np.ndarray:
     """Entry points of the updates of all else than the partition that the model needs after these moves, in their order."""
     sampled = model.sampled
@@ -212,6 +219,7 @@ def update_addresses(model: Specification, cycle: Cycle | None = None) -> np.nda
         (auxiliary.update_u, model.has_u),
         (located, regression and not are_drawn),
         (auxiliary.update_levels, regression),
+        (sides.update_sides, has_sides(model)),
         (codes.update_unoccupied_slots, model.slots is not None),
         (masses.update_locations_and_v, regression and not are_drawn),  # cheap beside a sweep over the rows
         (hyper.update_sigma, "sigma" in sampled),

@@ -1,0 +1,184 @@
+"""Location of a cluster's atom together with the level of all masses on one side of it, with v integrated out; of a Dirichlet process.
+
+Where two clusters meet, the ratio of their masses is known from where they meet, and where both do not matter it is not: a narrower atom
+needs, to meet both of its neighbours where it did, another mass than before and other masses of all that is beyond one of them, by many
+orders of magnitude.  Given the partition, locations mu, sizes pi of clusters' atoms, and masses M_p of unseen ones, v integrated out,
+
+    p(mu, log pi, log M | partition) = prod_k R0(mu_k) pi_k^n_k exp(-tau pi_k) prod_(i in k) K(x_i, mu_k)
+                                       prod_p M_p^(alpha R0(p)) exp(-tau M_p) / prod_g B_g^n_g.
+
+A cluster k is drawn, and one side.  Proposed are another location of its atom, that pi_k K(x, mu_k) stays as it is halfway to the next
+cluster on the other side, and that all masses on the side are multiplied so that their ratio to pi_k K(x, mu_k) stays as it is halfway to
+the next cluster there.  What is on which side depends on the partition and on the matrix K alone, so shifts of log masses have a
+Jacobian of 1.  Groups are in the order of the covariate.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.entry import STEP_T, entry
+from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.locations import add_row, log_K_at
+from nrmmix.kernels.core.special import draw_integer, exp_any, log_pos
+from nrmmix.kernels.core.state import DONE, MASS, N_CLUSTERS, OUT_OF_REACH, TAU, TINY
+from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
+from nrmmix.kernels.measure.masses import draw_masses
+from nrmmix.kernels.measure.rates import UNSEEN, fill_rates
+
+MOVED = 3  # clusters in one call
+TRIED = 24  # locations, one after the other
+NEARBY = 0.5  # share of these that are within REACH of the present one
+REACH = 8
+LARGEST = 600.0  # log of a mass, either way, whose exponential is a number
+OCCUPIED, BESIDE, CENTRE = 0, 2, 3  # State.plane: masses of others and of those on the side; where locations are, in groups
+OTHERS, SIDE = 0, 1  # State.carried: what these bring to the rates; COLUMN, its K at the location of the cluster's atom and at another
+COLUMN, TRIAL = 2, 3
+
+
+@kernel
+def fill_positions(data, state, position):
+    """position_k: mean group of the members of cluster k."""
+    K = state.num[N_CLUSTERS]
+    for k in range(K):
+        position[k] = 0.0
+    for i in range(state.labels.shape[0]):
+        position[state.labels[i]] += data.group[i]
+    for k in range(K):
+        position[k] /= state.size[k]
+
+
+@kernel
+def fill_centres(state, centre, total):
+    """centre_p: mean group at location p, weighted by K."""
+    for p in range(total.shape[0]):
+        centre[p], total[p] = 0.0, TINY
+    for g in range(state.K.shape[0]):
+        add_row(centre, state.K[g], float(g))
+        add_row(total, state.K[g], 1.0)
+    for p in range(total.shape[0]):
+        centre[p] /= total[p]
+
+
+@kernel
+def halfway(state, position, k, sign):
+    """The group halfway to the next cluster upwards (sign 1) or downwards (-1), or -1 where there is none."""
+    best = math.inf
+    for j in range(state.num[N_CLUSTERS]):
+        gap = sign * (position[j] - position[k])
+        if gap > 0.0:
+            best = min(best, gap)
+    return int(position[k] + 0.5 * sign * best + 0.5) if best < math.inf else -1
+
+
+@fast
+def log_rates(others, side, column, scale, mass, size):
+    """sum_g n_g log(others_g + scale side_g + mass column_g)"""
+    total = 0.0
+    for g in range(others.shape[0]):
+        total += size[g] * log_pos(max(others[g] + scale * side[g] + mass * column[g], TINY))
+    return total
+
+
+@fast
+def take_column(K, p, out):
+    for g in range(out.shape[0]):
+        out[g] = K[g, p]
+
+
+@kernel
+def draw_location(now, P, rng):
+    """Another location, so that each of two leads to the other with the same probability; -1 beyond either end."""
+    if rng.random() < NEARBY:
+        p = now + (1 + draw_integer(REACH, rng)) * (1 if rng.random() < 0.5 else -1)
+        return p if 0 <= p < P else -1
+    return draw_integer(P, rng)
+
+
+@kernel
+def divide(data, state, k, sign, there):
+    """What is on the side of cluster k beyond group `there`, and what else there is but k: masses by location, and their rates.
+
+    Returns the observations on the side, the mass, and the shape of the gamma law of its unseen part; zeros where `there` is -1.
+    """
+    occupied, unseen, beside, centre = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[BESIDE], state.plane[CENTRE]
+    position, n, mass, shape = state.log_weight, 0.0, 0.0, 0.0
+    for p in range(occupied.shape[0]):
+        if there >= 0 and sign * (centre[p] - there) > 0.0:
+            occupied[p], beside[p] = 0.0, unseen[p]
+            shape += state.hyper[MASS] * data.R0[p]
+        else:
+            occupied[p], beside[p] = unseen[p], 0.0
+    for j in range(state.num[N_CLUSTERS]):
+        if there >= 0 and sign * (position[j] - position[k]) > 0.0:
+            beside[state.location[j]] += state.score[j]
+            n += state.size[j]
+        elif j != k:
+            occupied[state.location[j]] += state.score[j]
+    for p in range(beside.shape[0]):
+        mass += beside[p]
+    fill_rates(state.carried[OTHERS], state.K, occupied)
+    fill_rates(state.carried[SIDE], state.K, beside)
+    return n, mass, shape
+
+
+@kernel
+def multiply_side(state, k, sign, there, scale):
+    """Multiply the masses on the side of cluster k beyond group `there`."""
+    unseen, centre, position = state.plane[UNSEEN], state.plane[CENTRE], state.log_weight
+    for p in range(unseen.shape[0]):
+        if sign * (centre[p] - there) > 0.0:
+            unseen[p] *= scale
+    for j in range(state.num[N_CLUSTERS]):
+        if sign * (position[j] - position[k]) > 0.0:
+            state.score[j] *= scale
+
+
+@kernel
+def shift_side(data, state, k, sign, rng):
+    """Propose locations of the atom of cluster k, one after the other; carried[OTHERS] has the rates by all masses after it."""
+    others, side, column, trial = state.carried[OTHERS], state.carried[SIDE], state.carried[COLUMN], state.carried[TRIAL]
+    here, there = halfway(state, state.log_weight, k, -sign), halfway(state, state.log_weight, k, sign)
+    n_side, mass_side, shape = divide(data, state, k, sign, there)
+    tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.log_K_sum[k]
+    log_scale, log_mass = 0.0, log_pos(max(state.score[k], TINY))
+    take_column(state.K, now, column)
+    rates = log_rates(others, side, column, 1.0, exp_any(log_mass), data.group_size)
+    for _ in range(TRIED):
+        p = draw_location(now, state.A.shape[0], rng)
+        if p < 0 or p == now or not log_K_sum[p] > OUT_OF_REACH:
+            continue
+        held = here if here >= 0 else there
+        change = log_K_at(data, state, held, now) - log_K_at(data, state, held, p) if held >= 0 else 0.0
+        shift = change + log_K_at(data, state, there, p) - log_K_at(data, state, there, now) if here >= 0 and there >= 0 else 0.0
+        if not (abs(log_mass + change) < LARGEST and abs(log_scale + shift) < LARGEST):
+            continue
+        mass, scale = exp_any(log_mass + change), exp_any(log_scale + shift)
+        take_column(state.K, p, trial)
+        tried = log_rates(others, side, trial, scale, mass, data.group_size)
+        value = math.log(data.R0[p] / data.R0[now]) + log_K_sum[p] - log_K_sum[now]
+        value += n * change + (n_side + shape) * shift - (tried - rates)
+        value -= tau * (mass - exp_any(log_mass) + (scale - exp_any(log_scale)) * mass_side)
+        if -rng.standard_exponential() < value:
+            now, rates, log_mass, log_scale = p, tried, log_mass + change, log_scale + shift
+            for g in range(column.shape[0]):
+                column[g] = trial[g]
+    mass, scale = exp_any(log_mass), exp_any(log_scale)
+    state.location[k], state.score[k] = now, mass
+    if there >= 0:
+        multiply_side(state, k, sign, there, scale)
+    for g in range(others.shape[0]):
+        others[g] += scale * side[g] + mass * column[g]
+
+
+@entry(STEP_T)
+def update_sides(data, state, rng):
+    """Locations of some clusters and masses on one side of each; then V given all masses, which are integrated out again."""
+    K, position = state.num[N_CLUSTERS], state.log_weight  # log weights are made anew after all updates
+    fill_positions(data, state, position)
+    fill_centres(state, state.plane[CENTRE], state.plane[OCCUPIED])
+    draw_masses(data, state, rng)
+    for _ in range(MOVED):
+        shift_side(data, state, draw_integer(K, rng), 1 if rng.random() < 0.5 else -1, rng)
+    draw_v_given_rates(data, state, state.carried[OTHERS], rng)
+    return DONE
