@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external test-lowest nightly soak bench docs site vignettes matrix calibration lint dist clean
+.PHONY: demo test test-external test-lowest test-part nightly soak bench docs site vignettes matrix calibration lint dist clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -35,6 +35,10 @@ test-external: $(STAMP)
 # A few of each kind with the lowest versions that setup.cfg allows, in an environment of their own: .venv-lowest.
 test-lowest:
 	PYTHON="$(PYTHON)" .ci/lowest
+
+# A part of them on another version of Python, in an environment of its own: make test-part PYTHON=python3.13.
+test-part:
+	.ci/part "$(PYTHON)"
 
 # What takes hours: the whole enumeration matrix, the tests that are left out by day, long joint distribution tests, more of what fuzzing
 # makes up, and simulation-based calibration.  Each command is printed; the first that fails ends it.
@@ -93,5 +97,5 @@ dist: $(STAMP)
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .venv-lowest build dist demo site *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-* build dist demo site *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -149,7 +149,8 @@ class Model(Specification):
             Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
             own, labels of the rows used, or the clusters of fits, dealt to the chains.  `"spread"`, so that R-hat can see a wrong mode:
             of mixtures, where `tune` is at least 200, chains start sequentially, from one cluster (up to 3,000 rows) and from each row
-            its own (up to 500) in turn; of density regressions by sparse products of 30 rows or more, each chain at an optimum of the
+            its own (up to 500) in turn, with a tied covariance from cuts of a Ward tree, the best one and one into twice as many
+            clusters; of density regressions by sparse products of 30 rows or more, each chain at an optimum of the
             variational bound of its own (`nrmmix.VB`), where the family has one; of other models sequentially.  A start by
             `"sequential"` or `"each"` of a mixture whose component parameters are integrated out, with `tune` of at least 200 and up to
             20,000 rows, goes through 40 sweeps at powers of the likelihood that rise from 0.02 to 1 (simulated annealing): otherwise
@@ -288,8 +289,8 @@ class Model(Specification):
 
     def log_joint(
         self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
-        precision: Any = None, scale: Any = None, shrinkage: Any = None, noise_scale: Any = None, codes: Any = None,
-        **hyper_values: float,
+        precision: Any = None, scale: Any = None, covariance: Any = None, shrinkage: Any = None, noise_scale: Any = None,
+        codes: Any = None, **hyper_values: float,
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
@@ -318,6 +319,8 @@ class Model(Specification):
             Precisions that all clusters share, as in `fit.draws["precision"]`.
         scale : array_like, (d,)
             Scales of `nm.Gaussian` that are sampled, as multiples of their prior means, as in `fit.draws["scale"]`.
+        covariance : array_like, (d (d + 1)/2,)
+            Covariance of all components of `nm.Gaussian("tied")`, as in `fit.draws["covariance"]`: its lower triangle, row by row.
         shrinkage, noise_scale : array_like, (q,) and (d,)
             Of regression components that learn them, as in `fit.draws["shrinkage"]` and `fit.draws["noise_scale"]`.
         codes : array_like of int, (slots, q)
@@ -344,7 +347,7 @@ class Model(Specification):
         """
         from nrmmix.model.log_joint import log_joint
 
-        shared = {"precision": precision, "scale": scale, "shrinkage": shrinkage, "noise_scale": noise_scale}
+        shared = {"precision": precision, "scale": scale, "covariance": covariance, "shrinkage": shrinkage, "noise_scale": noise_scale}
         return log_joint(self.expanded(), labels, u, v, locations, imputed, theta, shared, codes, hyper_values=hyper_values)
 
 

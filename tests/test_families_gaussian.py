@@ -212,7 +212,10 @@ def test_density_of_a_row_in_full(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"covariance": "tied"}, 'covariance must be "full", "diagonal" or "spherical"'),
+        ({"covariance": "lower"}, 'covariance must be "full", "tied", "diagonal" or "spherical"'),
+        ({"covariance": "tied", "known_mean": 0}, "components of one mean would be one; leave known_mean out"),
+        ({"covariance": "tied", "known_covariance": 1.0}, "known_covariance is that of all components as it is; leave covariance out"),
+        ({"covariance": "tied", "scale": nm.Gamma(1, 1)}, "is itself sampled, and needs no scale that is"),
         ({"known_mean": 0, "known_covariance": 1.0}, "give one of them"),
         ({"known_mean": 0, "m": 0}, "m does not apply with known_mean; nu and scale do"),
         ({"known_mean": 0, "r": 1.0}, "r does not apply with known_mean; nu and scale do"),

@@ -21,7 +21,7 @@ EXAMPLES = [
     nm.NormalizedInverseGaussian(0.75, tau=0.5), nm.PitmanYor(0.4, 0.3), nm.NormalizedStable(nm.Beta(3, 2)),
     nm.FiniteMixture(7, nm.Gamma(4, 2)),
     nm.Gaussian("diagonal", m=[1.0, 2.0], r=0.25, nu=3.5, scale=[0.5, 0.75]), nm.Gaussian(known_mean=[1.5, 2.0]),
-    nm.Gaussian(known_covariance=[[2.0, 0.5], [0.5, 1.0]]),
+    nm.Gaussian("tied", m=[1.0, 2.0], scale=[[2.0, 0.5], [0.5, 1.0]]), nm.Gaussian(known_covariance=[[2.0, 0.5], [0.5, 1.0]]),
     nm.Multinomial([0.5, 0.25]), nm.Poisson([2.0, 3.0], 0.5, exposure="months"), nm.Bernoulli(0.25, [0.5, 0.75]), nm.Categorical(0.75),
     nm.Regression("1 + x", b=[1.0, 2.0], r=0.5, nu=3.0, scale=0.25), nm.Regression("0 + x", precision=[[2.0]]),
     nm.Regression("x", b=[[1.0, 0.5], [2.0, 0.0]], scale=[[2.0, 0.5], [0.5, 1.0]]),

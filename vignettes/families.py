@@ -38,7 +38,8 @@ fit = model.fit(**run)
 fit.plot("clusters")
 
 # %% [markdown]
-# With a known covariance, only means are learnt:
+# With one matrix for all components, which is drawn: `nm.Gaussian("tied")`, scikit-learn's `covariance_type="tied"` and mclust's EEE. With one
+# variance for all columns of a component: `nm.Gaussian("spherical")`. With a known covariance, only means are learnt:
 
 # %%
 galaxy = nm.datasets.load_galaxy()

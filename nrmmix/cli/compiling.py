@@ -224,13 +224,13 @@ def _several_families() -> None:
     faithful = nm.datasets.load_faithful()
     wait, long = faithful["waiting_min"].astype(int), faithful["eruptions_min"] > 3
     several = faithful.assign(
-        half=faithful["waiting_min"] / 2, third=faithful["waiting_min"] / 3, root=faithful["waiting_min"] ** 0.5, count=wait, long=long,
+        half=wait / 2, third=wait / 3, fourth=wait / 4, root=faithful["waiting_min"] ** 0.5, count=wait, long=long,
         kind=long.map({True: "long", False: "short"}), tens=wait // 10, rest=wait % 10 + 1, late=(wait - 70.0).clip(lower=0),
     )
     family = {
         "eruptions_min": nm.Regression("1 + waiting_min"), "half": nm.Gaussian("diagonal"), "third": nm.Gaussian("spherical"),
-        "root": nm.SemiconjugateGaussian(), "count": nm.Poisson(), "long": nm.Bernoulli(), "kind": nm.Categorical(),
-        "tens + rest": nm.Multinomial(), "late": nm.Hurdle(),
+        "fourth": nm.Gaussian("tied"), "root": nm.SemiconjugateGaussian(), "count": nm.Poisson(), "long": nm.Bernoulli(),
+        "kind": nm.Categorical(), "tens + rest": nm.Multinomial(), "late": nm.Hurdle(),
     }
     fit = _fit(nm.Model(f"{' + '.join(family)} ~ 1", several, family=family))
     fit.predict(several.iloc[:5], draws=5)

@@ -86,17 +86,17 @@ def run(method: Method, model: Specification, name: str, **arguments: Any) -> An
 def choose(model: Specification) -> str:
     """The method that `"auto"` stands for.
 
-    For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
-    `"split_merge"` where trees do not fit into memory or a family has none, beyond 200,000 rows, and of so many columns that trees take
-    long (clusters have more than 300 statistics, as of 24 columns with full covariance, and rows x statistics² are more than 2e8); for
-    density regressions by such families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as well by
-    single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density
+    For mixtures whose component parameters are integrated out, of 500 rows or more, three responses or more or a tied covariance,
+    `"tree"`, and `"split_merge"` where trees do not fit into memory or a family has none, beyond 200,000 rows, and of so many columns that
+    trees take long (clusters have more than 300 statistics, as of 24 columns with full covariance, and rows x statistics² are more than
+    2e8); for density regressions by such families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as
+    well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density
     regressions (benchmarks/motorcycle.py).
     """
     names: tuple[str, ...] = ()
     if model.is_regression:
         names = ("split_merge",)
-    elif model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
+    elif model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES or model.packed.matrices:
         names = ("tree", "split_merge")
     for name in names:
         if name == "tree" and (model.n_obs > TREES_UP_TO or _is_wide(model)):

@@ -56,7 +56,10 @@ def log_joint(
     data, state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS)
     for name in {**names, **shared}:
         those = names.get(name, np.zeros(0, np.int64))
-        data.rows.constant[data.shared[those]] = _parameters(name, shared.get(name), (len(those),), positive=True)
+        values = _parameters(name, shared.get(name), (len(those),))
+        if not model.packed.permits(values, those):
+            raise ValueError(f"{name} must hold finite numbers greater than 0, of shape {(len(those),)}; not {shared[name]!r}.")
+        data.rows.constant[data.shared[those]] = values
     _impute(model, data, imputed)
     state.codes[:] = _codes(model, codes)
     state.hyper[:] = state_hyper

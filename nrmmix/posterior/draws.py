@@ -46,7 +46,8 @@ class Draws(Mapping[str, np.ndarray]):
     With `nm.SparseProduct` `codes` (..., slots, covariates), small integers, and `inclusion` (..., covariates), the chances with which
     slots use covariates.  Of families whose parameters are not integrated out `theta` (..., most clusters, parameters), NaN where a
     draw has fewer clusters, and `precision` (..., responses) where all clusters share it; of `nm.Gaussian` with a
-    scale that is sampled `scale` (..., responses), as multiples of its prior mean; of regressions that learn their shrinkage
+    scale that is sampled `scale` (..., responses), as multiples of its prior mean; of `nm.Gaussian("tied")` `covariance`
+    (..., d (d + 1)/2) of its d responses, the lower triangle row by row, in their squared units; of regressions that learn their shrinkage
     `shrinkage` (..., columns) and `noise_scale` (..., responses).  Where missing cells are drawn and not integrated out, and where
     responses are censored, `imputed` (..., cells) holds them row by row, in the units of the responses.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 AXES = {  # of draws that are not one number each
     "labels": ("obs",), "locations": ("obs",), "A": ("location",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
-    "precision": ("precision_of",), "scale": ("scale_of",), "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
+    "precision": ("precision_of",), "scale": ("scale_of",), "covariance": ("covariance_of",),
+    "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
     "codes": ("location", "covariate"), "inclusion": ("covariate",),
 }
 LATENT = ("labels", "locations", "codes", "A", "theta", "imputed")  # what has no meaning of its own by its place in all draws
@@ -48,7 +50,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
         posterior
             (chain, draw) `n_clusters`, `mass`, `sigma` (not for a Dirichlet process), widths, `u`; `inclusion` (..., covariate),
             `shrinkage` (..., shrinkage_of), `noise_scale` (..., noise_scale_of) and `precision` (..., precision_of), by the names of
-            covariates, of columns of the components' lines, and of responses.
+            covariates, of columns of the components' lines, and of responses; `covariance` (..., covariance_of) by pairs of these.
         latent
             What belongs to rows, cells and clusters, whose numbers change from draw to draw: `labels` and `locations` (..., obs), `A`
             (..., location), `theta` (..., cluster, parameter), `codes` (..., location, covariate), `imputed` (..., cell), as in
@@ -191,12 +193,17 @@ def _names(fit: MCMCResult, sizes: dict[str, int]) -> dict[str, Any]:
     frame = fit.model.frame
     found: dict[str, Any] = {
         "covariate": frame.covariate_names, "shrinkage_of": frame.input_names, "noise_scale_of": frame.response_names,
-        "precision_of": frame.response_names, "scale_of": frame.response_names,
+        "precision_of": frame.response_names, "scale_of": frame.response_names, "covariance_of": _pairs(frame.response_names),
     }
     if "imputed" in fit.draws:
         rows, responses = fit.model.blocks.drawn(fit.model.packed)
         found["cell"] = [f"{frame.response_names[j]}[{frame.index[i]}]" for i, j in zip(rows, responses, strict=True)]
     return {axis: list(names) for axis, names in found.items() if sizes.get(axis) == len(names) > 0}
+
+
+def _pairs(names: Sequence[str]) -> list[str]:
+    """Names of the places of a lower triangle, row by row."""
+    return [f"{names[i]}, {names[j]}" for i in range(len(names)) for j in range(i + 1)]
 
 
 def _used(names: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

@@ -344,7 +344,9 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
         _insist(name != "A" or bool((values >= 0).all()), "draws of A")
-        if name in ("u", *packed.shared_names, *model.width_names):
+        if name in packed.shared_names:
+            _insist(packed.permits(values, packed.shared_names[name]), f"draws of {name}")
+        elif name in ("u", *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
     _insist(model.prior.components == 0 or draws["n_clusters"].max(initial=0) <= model.prior.components, "numbers of clusters")
@@ -396,7 +398,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
         _insist(bool(sound), f"chain's {name}")
     _insist(_are_codes(model, spare.codes) and _are_codes(model, state["codes"]), "chain's codes")
     _insist(bool(((state["inclusion"] >= 0) & (state["inclusion"] <= 1)).all()), "chain's inclusion")
-    _insist(bool((state["shared"] > 0).all()), "chain's shared")
+    _insist(model.packed.permits(state["shared"]), "chain's shared")
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")

@@ -59,7 +59,8 @@ def restored(
     shared = {name: get(key) for name, key in header["shared"].items()}
     sizes = {name: places.shape for name, places in model.packed.shared_names.items()}
     insist({name: own.shape for name, own in shared.items()} == sizes, "parameters of all clusters")
-    insist(all(own.dtype == np.float64 and bool(np.isfinite(own).all() and (own > 0).all()) for own in shared.values()), "shared")
+    insist(all(own.dtype == np.float64 and bool(np.isfinite(own).all()) for own in shared.values()), "shared")
+    insist(all(model.packed.permits(own, model.packed.shared_names[name]) for name, own in shared.items()), "shared")
     found = Found(tree, labels, run["lower_bound"], float(bounds.max()), values, shared)
     return SearchResult(model, search, found, bounds.tolist(), run["seed"], run["seconds"], run["interrupted"])
 

@@ -17,7 +17,7 @@ from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
 from nrmmix.common.warnings import warn
-from nrmmix.inference.mcmc import length
+from nrmmix.inference.mcmc import cuts, length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, compiled, new_chain, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, seconds_to_compile
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
@@ -136,7 +136,8 @@ def sample(
         course = _Course(model, run, room)
         with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
             of_chains = seeds.spawn(chains)
-            starts = starts_of(model, init, chains, tune, lambda: spread(model, chains, seeds.spawn(1)[0]))
+            optima = lambda: spread(model, chains, seeds.spawn(1)[0]) or cuts.spread(model, chains)  # noqa: E731
+            starts = starts_of(model, init, chains, tune, optima)
             run.one_start = is_one(starts)
             course.runs = [
                 new_chain(model, cycle, start.labels, acquire(seed), course.store.each.part(0), start.codes, start.heated)

@@ -54,7 +54,7 @@ def starts_of(model: Specification, init: Any, chains: int, tune: int, optima: C
     """Return the start of each chain.
 
     Fits of the same rows are dealt to the chains: one of several starts has one for each, others their estimate of the clusters.
-    `optima` makes those of density regressions, None where there are none.
+    `optima` makes those of density regressions and of components that share a covariance, None where there are none.
     """
     n = model.n_obs
     if isinstance(init, str) and init == SPREAD:

@@ -14,6 +14,7 @@ from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
+from nrmmix.inference.mcmc.cuts import best_cuts
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
 from nrmmix.inference.search.grower import TreeGrower
@@ -77,6 +78,8 @@ def _best(
     """The best tree of the passes, their scores, and why they were stopped: "", "interrupt" or "time limit"."""
     best: Found | None = None
     bounds: list[float] = []
+    if (cuts := best_cuts(grower.model)) is not None:
+        grower.resample(cuts[0], updates, random)
     for number in range(1, search.passes + 1):
         before = _changing(grower)
         try:

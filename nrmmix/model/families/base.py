@@ -89,6 +89,7 @@ class Packed(NamedTuple):
     entries: Entries
     n_explicit: int = 0  # first rows of stat, parameters drawn by the entry `redraw`
     shared: Mapping[str, np.ndarray] = MappingProxyType({})  # places in `constant` of parameters of all clusters, by what draws call them
+    is_matrix: bool = False  # they are the lower triangle of a positive definite matrix, row by row
 
 
 class Parameter(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean
 from nrmmix.common.names import meant
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.families.base import Family, Parameter, rows_of
+from nrmmix.model.families.base import Family, Packed, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.columns.weights import are_counts
@@ -135,6 +135,7 @@ class PackedBlocks:
     explicit: np.ndarray  # rows of stat that hold parameters
     shared: np.ndarray  # places in the constants of parameters that all clusters share
     shared_names: dict[str, np.ndarray]  # which of them, by number, are of each name
+    matrices: tuple[np.ndarray, ...]  # and which are the lower triangle of a positive definite matrix; all others are positive
     censored: np.ndarray  # (cells, 3) and
     limit: np.ndarray  # (cells, 2), see `Data`
 
@@ -144,6 +145,19 @@ class PackedBlocks:
         if len(self.shared):
             rows = rows._replace(constant=rows.constant.copy())
         return rows._replace(y=rows.y.copy()) if rows.missing.size else rows
+
+    def permits(self, values: np.ndarray, those: np.ndarray | slice = slice(None)) -> bool:
+        """Whether shared parameters (..., S), all of them or those of some numbers, are positive, and positive definite where matrices."""
+        number = np.arange(len(self.shared))[those]
+        matrices = [own for own in self.matrices if np.isin(own, number).all()]
+        alone = ~np.isin(number, np.concatenate(matrices)) if matrices else np.full(len(number), True)
+        of_matrices = (values[..., np.searchsorted(number, own)] for own in matrices)
+        return bool((values[..., alone] > 0).all()) and all(map(_is_positive_definite, of_matrices))
+
+    def middle(self, draws: np.ndarray, those: np.ndarray) -> np.ndarray:
+        """Medians of draws (T, S) of shared parameters of some numbers, but of matrices the mean, which is one of them."""
+        matrix = np.isin(those, np.concatenate(self.matrices)) if self.matrices else np.full(len(those), False)
+        return np.where(matrix, np.mean(draws, axis=0), np.median(draws, axis=0))
 
     def part(self, array: np.ndarray, b: int, column: int) -> np.ndarray:
         """The rows of the model's family b in an array over all blocks; `column` says of which kind: STAT, THETA or MEANS."""
@@ -219,6 +233,7 @@ class Blocks:
             at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
             _first(table[:, layout.STAT], [part.n_explicit for part in parts]),
             _joined([places for _, places in shared], np.int64), {name: np.flatnonzero(names == name) for name, _ in shared},
+            _matrices(parts),
             censored, limit,
         )
 
@@ -471,6 +486,25 @@ def _numbered(parts: Iterable[Any]) -> tuple[list[int], list[Any]]:
 def _first(start: np.ndarray, counts: list[int]) -> np.ndarray:
     """Numbers of the first places of each block."""
     return _joined([np.arange(first, first + count) for first, count in zip(start, counts, strict=True)], np.int64)
+
+
+def _matrices(parts: Sequence[Packed]) -> tuple[np.ndarray, ...]:
+    """Numbers of the shared parameters of each block where they are a matrix."""
+    counts = [sum(map(len, part.shared.values())) for part in parts]
+    first = np.cumsum([0, *counts])
+    return tuple(np.arange(at, at + count) for at, count, part in zip(first, counts, parts, strict=False) if part.is_matrix)
+
+
+def _is_positive_definite(triangles: np.ndarray) -> bool:
+    """Whether matrices are, of which the last axis has the lower triangles, row by row."""
+    d = int((2 * triangles.shape[-1]) ** 0.5)
+    whole = np.zeros((*triangles.shape[:-1], d, d))
+    whole[..., *np.tril_indices(d)] = triangles
+    try:
+        np.linalg.cholesky(whole)
+    except np.linalg.LinAlgError:
+        return False
+    return bool((triangles[..., np.arange(d) * (np.arange(d) + 3) // 2] > 0).all())
 
 
 def _joined(arrays: list[np.ndarray], dtype: Any) -> np.ndarray:

@@ -102,7 +102,7 @@ class Hurdle(Family):
             raise ValueError("Hurdle: family is a hurdle itself, and there is one point mass only; give the family behind it.")
         if family.reads != "numbers":
             raise ValueError(f"Hurdle: {name} components are not continuous, and have point masses of their own; take nm.Gaussian().")
-        if not family.takes_missing:
+        if not family.takes_missing or (isinstance(family, Gaussian) and family.covariance == "tied"):
             raise ValueError(f"Hurdle: {name} has no way with missing responses, which those at the point are to it; take nm.Gaussian().")
         point = reals(at, "Hurdle: at")
         if isinstance(at, (bool, str)) or point.ndim > 1 or not point.size or not (np.abs(point) <= LARGEST).all():

@@ -279,8 +279,8 @@ def clusters_of(
 ) -> KernelState:
     """The clusters 0, ..., K - 1 of a partition of the fitted rows.
 
-    Parameters that they share are at the medians of their draws, or as given; hyperparameters, on which they do not depend, at their
-    starts.
+    Parameters that they share are at the medians of their draws, matrices at the mean, or as given; hyperparameters, on which they do not
+    depend, at their starts.
     """
     found = KernelState(model, int(labels.max()) + 1, starts=True)
     data = found.data
@@ -288,7 +288,7 @@ def clusters_of(
         if shared is not None:
             data.rows.constant[data.shared[those]] = shared[name]
         elif draws is not None and name in draws:
-            data.rows.constant[data.shared[those]] = np.median(draws.flat(name), axis=0)
+            data.rows.constant[data.shared[those]] = model.packed.middle(draws.flat(name), those)
     if draws is not None and "imputed" in draws and model.frame.limits is not None:  # of censored values the medians
         middle = np.quantile(draws.flat("imputed"), 0.5, axis=0, method="lower")  # of counts a count
         data.rows.y[:] = model.blocks.completed(model.frame.response, middle, model.frame.inputs, model.packed)

@@ -112,6 +112,8 @@ class PublishedTreeGuided(Move):
             return "its trees do not follow shrinkage that is drawn; use nm.Regression(..., shrinkage=None)"
         if "scale" in model.packed.shared_names:
             return "its trees do not follow a scale that is drawn, the default of five responses or more; use nm.Gaussian(scale=...)"
+        if "covariance" in model.packed.shared_names:
+            return 'its trees do not follow a covariance that is drawn; use nm.Gaussian() with scale=, or nm.TreeGuided()'
         if model.frame.limits is not None:
             return "its trees do not follow censored responses, which are drawn; nm.TreeGuided() does"
         if model.packed.rows.missing.size:

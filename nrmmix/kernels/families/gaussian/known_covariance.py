@@ -36,7 +36,8 @@ def n_work(d, full):
 
 
 @kernel
-def _refresh(rows, stat, block, k):
+def refresh(rows, stat, block, k):
+    """c and h."""
     s, o, first, d = places(block)
     r_n = rows.constant[o + R] + stat[s + MEAN + d + 1, k]
     stat[s, k] = rows.constant[o + JACOBIAN] - 0.5 * d * (LOG_TWO_PI + math.log((r_n + 1.0) / r_n))
@@ -48,7 +49,7 @@ def known_empty(rows, stat, block, k):
     s, o, first, d = places(block)
     counts = d if rows.constant[o + OWN] != 0.0 else 1
     clear(stat, s + MEAN, s + MEAN + d + 1 + counts, k)
-    _refresh(rows, stat, block, k)
+    refresh(rows, stat, block, k)
     return DONE
 
 
@@ -77,7 +78,7 @@ def known_update(rows, stat, block, k, i, sign):
             change -= e * e * (r_n / (r_n + 1.0))
     before = stat[s + MEAN + d, k]
     stat[s + MEAN + d, k] = before + change
-    _refresh(rows, stat, block, k)
+    refresh(rows, stat, block, k)
     return DONE if 1.0 + before + change >= LOST * (1.0 + before) else LOST_DIGITS
 
 
@@ -98,7 +99,7 @@ def known_combine(rows, source, target, block, k, m):
             change += w * e * e - c * b * b
     add(source, target, counts, counts + (d if own else 1), k, m)
     target[s + MEAN + d, m] += change
-    _refresh(rows, target, block, m)
+    refresh(rows, target, block, m)
     return DONE
 
 
@@ -195,7 +196,7 @@ def _distance(rows, means, work, block, i, k, first_mean):
 
 
 @kernel
-def _score_missing(rows, stat, work, out, block, K, i):
+def score_missing(rows, stat, work, out, block, K, i):
     s, o, first, d = places(block)
     factor_of_observed(rows, work, block, i, o + SPREADS + d, d)
     for k in range(K):
@@ -234,7 +235,7 @@ def known_score(rows, stat, work, out, block, K, i, own):
     elif rows.constant[o + FULL] == 0.0:
         _score_cells(rows, stat, out, block, K, i)
     else:
-        _score_missing(rows, stat, work, out, block, K, i)
+        score_missing(rows, stat, work, out, block, K, i)
     if own >= 0:
         out[own] = before + _without(rows, stat, block, own, i)
     return DONE
@@ -293,7 +294,7 @@ def _density_cells(rows, theta, out, t, first, d, o, M, i):
 
 
 @kernel
-def _density_missing(rows, theta, work, out, block, M, i):
+def density_missing(rows, theta, work, out, block, M, i):
     d = block[LAST] - block[FIRST]
     factor_of_observed(rows, work, block, i, block[CONSTANT] + SPREADS + d, d)
     for m in range(M):
@@ -310,7 +311,7 @@ def known_density(rows, theta, work, out, block, M, i):
     elif rows.constant[o + FULL] == 0.0:
         _density_cells(rows, theta, out, t, first, d, o, M, i)
     else:
-        _density_missing(rows, theta, work, out, block, M, i)
+        density_missing(rows, theta, work, out, block, M, i)
     return DONE
 
 

@@ -17,24 +17,22 @@ from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, Kno
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
 from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
 from nrmmix.model.families.gaussian.spherical import Spherical
+from nrmmix.model.families.gaussian.tied import Tied
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 from nrmmix.model.priors.hyperpriors import Gamma
 
-COVARIANCES = ("full", "diagonal", "spherical")
+COVARIANCES = ("full", "tied", "diagonal", "spherical")
 WORDS = {"diag": "diagonal"}  # of other packages
-INSTEAD = {
-    "tied": "; that all components share their variances is nm.SemiconjugateGaussian(shared_precision=True)",
-}
-OTHER_WORDS = ("full", *WORDS, *INSTEAD)  # that stand for a family where others have Gaussian components alone
+OTHER_WORDS = ("full", *WORDS)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
-SPREAD = {"full": 0.02, "diagonal": 0.02, "spherical": 0.02, "known mean": 0.2}
+SPREAD = {"full": 0.02, "tied": 0.02, "diagonal": 0.02, "spherical": 0.02, "known mean": 0.2}
 MANY = 5  # responses from which on the scale is sampled: no one number then suits all tables
 SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample variances
-R_OF_MANY = {"full": 0.1, "diagonal": R, "spherical": R}  # with it
+R_OF_MANY = {"full": 0.1, "tied": R, "diagonal": R, "spherical": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
 UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
@@ -56,6 +54,7 @@ class Gaussian(Family):
     "full"                      precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1)
     "full"     known_mean       Lambda ~ Wishart(nu, scale^-1)
     "full"     known_covariance mu ~ N(m, S/r), S the known covariance
+    "tied"                      one Sigma of all components ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)
     "diagonal"                  lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j)), j = 1..d
     "diagonal" known_mean       lambda_j ~ Gamma(nu/2, rate scale_j/2)
     "diagonal" known_covariance mu_j ~ N(m_j, S_j/r), S_j the known variances
@@ -67,14 +66,16 @@ class Gaussian(Family):
 
     Parameters
     ----------
-    covariance : "full", "diagonal" or "spherical", default "full"
-        One covariance matrix a component; or one variance of each response: within a component responses then are independent; or one
-        variance for all responses, which then should have one unit.  "diag" is "diagonal".  "tied", one covariance for all components,
-        is `nrmmix.SemiconjugateGaussian(shared_precision=True)`, a variance of each response.
+    covariance : "full", "tied", "diagonal" or "spherical", default "full"
+        One covariance matrix a component; or one matrix for all components, as scikit-learn's "tied" and mclust's EEE; or one variance of
+        each response: within a component responses then are independent; or one variance for all responses, which then should have one
+        unit.  "diag" is "diagonal".  Variances of each response that all components share are
+        `nrmmix.SemiconjugateGaussian(shared_precision=True)`.
     known_mean : float or array_like, (d,), optional
         Mean of every component; a single number is that of all responses.  m and r then do not apply.
     known_covariance : array_like, (d, d), or (d,) variances with covariance="diagonal", optional
-        Covariance of every component.  nu and scale then do not apply.  Not of spherical covariance: equal variances are diagonal.
+        Covariance of every component.  nu and scale then do not apply.  Not of spherical covariance: equal variances are diagonal; nor of
+        tied: a full one that is known is that of all components.
     m : array_like, (d,), optional
         Prior mean of the component means, in the units of the responses; default the sample mean.
     r : float, optional
@@ -87,7 +88,8 @@ class Gaussian(Family):
         0.02 nu diag(sample variances), with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
         With a law, or one for each response, the scale is diagonal, the same in all components, and sampled: s_j ~ Gamma(shape, rate).
         Default of five responses or more: Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean
-        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of spherical covariance the scale is a number
+        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of tied covariance the scale is a matrix, not
+        sampled, by default 0.02 nu diag(sample variances) of however many responses.  Of spherical covariance the scale is a number
         and not sampled: by default 0.02 nu times the mean of the sample variances, with known_mean 0.2 nu times that of the mean squares.
 
     Raises
@@ -119,6 +121,13 @@ class Gaussian(Family):
     missing ones, such as -999, 50%).  Then they are those of the others, and a warning names the rows.  So it is for rows that are loaded
     part by part too, their quartiles exact up to 200,000 distinct values.
 
+    A tied covariance is drawn once a sweep given the partition, the means integrated out: with Psi_n the scale and all squares about the
+    posterior means, Sigma ~ inverse Wishart(nu + n, Psi_n).  It is ``fit.draws["covariance"]``, in squared units of the responses, the
+    lower triangle row by row: y1 y1, y2 y1, y2 y2, y3 y1, ....  All rows speak for it, so that its prior matters little, and one lump is
+    one cluster whatever the number of responses.  But partition and covariance hold each other: chains start from cuts of a Ward tree
+    of all rows, of the largest posterior density and into twice as many clusters, and `"auto"` takes trees.  Chains, searches and density
+    regression have it; missing cells, censored responses, variational inference and `"tree_published"` do not.
+
     Missing cells (`missing="marginalize"`) are integrated out where responses are independent within a component or the covariance is
     known.  Under a Wishart prior no closed form is known: a row's own missing cells are integrated out when its cluster is drawn, then
     they are drawn given its other cells and the cluster, an exact Gibbs step for cluster and cells together.
@@ -140,7 +149,7 @@ class Gaussian(Family):
     'mu = [0., 0.], nu = 2'
     """
 
-    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}} | {name: {"covariance": name} for name in ("diagonal", "spherical")}
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}} | {name: {"covariance": name} for name in COVARIANCES[1:]}
     covariance: str = "full"
     known_mean: Any = None
     known_covariance: Any = None
@@ -156,8 +165,12 @@ class Gaussian(Family):
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
         covariance = WORDS.get(covariance, covariance) if isinstance(covariance, str) else covariance
         if not (isinstance(covariance, str) and covariance in COVARIANCES):
-            instead = INSTEAD.get(covariance, "") if isinstance(covariance, str) else ""
-            raise ValueError(f'Gaussian: covariance must be "full", "diagonal" or "spherical", not {covariance!r}{instead}.')
+            raise ValueError(f'Gaussian: covariance must be "full", "tied", "diagonal" or "spherical", not {covariance!r}.')
+        if covariance == "tied" and not (known_mean is None and known_covariance is None):
+            known = "known_covariance is that of all components as it is" if known_mean is None else "components of one mean would be one"
+            raise ValueError(f"Gaussian: {known}; leave {'known_mean' if known_mean is not None else 'covariance'} out.")
+        if covariance == "tied" and is_law(scale):
+            raise ValueError("Gaussian: a tied covariance is itself sampled, and needs no scale that is; give scale as a matrix.")
         if covariance == "spherical" and known_covariance is not None:
             raise ValueError('Gaussian: known_covariance is of "full" or "diagonal" covariance; give equal variances with "diagonal".')
         if known_mean is not None and known_covariance is not None:
@@ -186,6 +199,11 @@ class Gaussian(Family):
         if self.known_covariance is not None:
             return self._with_known_covariance(summary, usual, names)
         nu = self._degrees(d)
+        if self.covariance == "tied" and summary.has_gaps:
+            raise ValueError(
+                f'Gaussian("tied") has no way with missing responses ({", ".join(names)}); leave such rows out, missing="drop", or take '
+                'covariance="full".'
+            )
         if self.known_mean is not None:
             known = reals(self.known_mean, "Gaussian: known_mean")
             centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
@@ -209,7 +227,9 @@ class Gaussian(Family):
             mean = np.array([law.mean for law in laws])
         else:
             scale = mean = self._checked_matrix("scale", scale, d)
-        if self.is_diagonal:
+        if self.covariance == "tied":
+            form = Tied(centre, np.ones(d), names, False, r, nu, mean)
+        elif self.is_diagonal:
             spread = np.sqrt(mean)
             form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread), laws)
         else:
@@ -218,7 +238,11 @@ class Gaussian(Family):
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
     def with_censored(self) -> Gaussian:
-        """Refuse a known covariance that is full: its kernel coordinates are not those of the responses one by one."""
+        """Refuse a known covariance that is full, whose kernel coordinates are not those of the responses one by one, and a tied one."""
+        if self.covariance == "tied":
+            raise ValueError(
+                f'Gaussian("tied") has no way with censored responses ({", ".join(self.names)}); take covariance="full" or "diagonal".'
+            )
         if isinstance(self.form, KnownCovariance) and self.form.dim > 1 and not self.is_diagonal:
             raise ValueError(
                 f"Gaussian(known_covariance=) of several responses has no way with censored ones ({', '.join(self.form.names)}); leave "
@@ -247,12 +271,12 @@ class Gaussian(Family):
         return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
 
     def _degrees(self, d: int) -> float:
-        least = d - 1 if self.covariance == "full" else 0
+        least = d - 1 if self.covariance in ("full", "tied") else 0
         nu = float(least + 1 + EXTRA_NU if self.nu is None else self.nu)
         if nu <= least:
             raise ValueError(f"Gaussian: nu must be greater than d - 1 = {least} for {d} responses, not {nu:g}.")
         if nu < least + LEAST_NU:
-            near = "0" if self.covariance != "full" else f"d - 1 = {least}"
+            near = "0" if self.covariance in ("diagonal", "spherical") else f"d - 1 = {least}"
             raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
         if nu > MOST_NU:
             raise ValueError(
@@ -282,7 +306,7 @@ class Gaussian(Family):
                     f"Gaussian: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers "
                     "are too large or too small, or give scale=."
                 )
-        if summary.d >= MANY and self.covariance != "spherical":
+        if summary.d >= MANY and self.covariance not in ("tied", "spherical"):
             return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
         if self.covariance == "spherical":
