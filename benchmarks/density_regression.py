@@ -89,6 +89,7 @@ def ours(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> dict[str, float]
     bands = fit.predict(test, kind="quantile", q=[0.05, 0.95], draws=200)["estimate"].unstack("q").to_numpy()
     inside = ((test["y"].to_numpy() >= bands[:, 0]) & (test["y"].to_numpy() <= bands[:, 1])).mean()
     scores = {"log_density": float(fit.log_density(test, draws=None).mean()), "cover": float(inside)}
+    scores["rhat"] = float(fit.curve_diagnostics()["rhat"].max())
     return {**scores, "clusters": float(fit.draws["n_clusters"].mean()), "cpu_s": time.process_time() - start}
 
 
