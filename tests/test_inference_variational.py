@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from support.rand import adjusted_rand
 
 import nrmmix as nm
 from nrmmix import cli
-from nrmmix.inference.variational import climb
+from nrmmix.inference.variational import climb, cuts
 
 FAITHFUL = nm.datasets.load_faithful()
 FORMULA = "eruptions_min + waiting_min ~ 1"
@@ -64,6 +65,57 @@ def test_fewer_components_are_kept_only_where_the_bound_is_higher(monkeypatch):
     assert sorted(found.partition().sizes) == [20, 20, 20]
     monkeypatch.setattr(climb.Climb, "_tries_fewer", lambda self: False)
     assert nm.Model(data=y).fit("vb", rng=1).elbo == found.elbo
+
+
+def apart(K: int, n: int, d: int, seed: int, gap: float = 8.0) -> tuple[np.ndarray, np.ndarray]:
+    """Normal groups of equal size, each pair of centres `gap` standard deviations apart, in all d columns."""
+    rng, z = np.random.default_rng([seed, n, d]), np.arange(n) % K
+    centres = np.linalg.qr(rng.normal(size=(d, K)))[0].T
+    return rng.normal(size=(n, d)) + gap / np.sqrt(2.0) * centres[z], z
+
+
+@pytest.mark.parametrize("seed", [201, 202, 203])
+@pytest.mark.parametrize("method", ["vb", "memoized_vb"])
+def test_groups_in_few_rows_of_many_columns_are_found(method, seed):
+    """A fit whose scale is learnt by many small components has no way back to the groups but another start."""
+    y, z = apart(3, 90, 20, seed)
+    units = 10.0 ** np.arange(-10, 10)
+    found, scaled = (nm.Model(data=table).fit(method, rng=seed) for table in (y, y * units + 3.0 * units))
+    assert found.n_clusters == 3 and adjusted_rand(found.labels, z) > 0.95 and found.has_converged
+    assert np.array_equal(found.labels, scaled.labels)
+
+
+@pytest.mark.parametrize("K, n, d, covariance", [(3, 60, 10, "full"), (3, 200, 20, "full"), (6, 60, 20, "full"), (6, 90, 10, "full"),
+                                                 (3, 90, 20, "diagonal"), (6, 60, 10, "diagonal")])
+def test_the_bound_is_that_of_a_start_at_the_truth_or_higher(K, n, d, covariance):
+    for seed in (301, 302):
+        y, z = apart(K, n, d, seed)
+        model = nm.Model(data=y, family=nm.Gaussian(covariance))
+        truth = max(model.fit(method, init=z, rng=seed).elbo for method in ("vb", nm.VB(merges=False)))
+        assert model.fit("vb", rng=seed).elbo > truth - 1.0
+
+
+def test_other_starts_are_the_same_whoever_works_and_keep_to_what_was_asked_for():
+    y, z = apart(3, 90, 20, 205)
+    model = nm.Model(data=y)
+    one, threads = (model.fit(nm.MemoizedVB(batches=6, round_size=3, executor=who), rng=1) for who in (None, "threads"))
+    assert one.elbo == threads.elbo and np.array_equal(one.factors.s, threads.factors.s) and one.n_clusters == 3
+    assert model.fit(nm.VB(components=2), rng=1).n_components <= 2
+    swapped = np.where(z == 2, 1, z)
+    assert model.fit("vb", init=swapped, rng=1).n_components <= 2  # labels are where a fit begins, and it stays near
+    assert model.fit(nm.VB(merges=False), rng=1).n_components > 3
+
+
+def test_cuts_of_trees_are_the_same_in_any_units_and_leave_out_what_has_two_values():
+    y, z = apart(3, 60, 6, 5)
+    columns = y.T.copy()
+    found = cuts.partitions(columns, 4)
+    assert {labels.max() + 1 for labels in found} <= {2, 3, 4} and any(adjusted_rand(labels, z) > 0.95 for labels in found)
+    assert len({labels.tobytes() for labels in found}) == len(found)
+    beside = np.concatenate([columns * 1e7 - 5e8, np.ones((1, 60)), (np.arange(60) % 2)[None]])
+    assert [labels.tolist() for labels in cuts.partitions(beside, 4)] == [labels.tolist() for labels in found]
+    assert cuts.partitions(np.ones((3, 60)), 4) == [] and cuts.partitions(np.zeros((0, 60)), 4) == []
+    assert all(labels.shape == (3,) for labels in cuts.partitions(np.arange(6.0).reshape(2, 3), 25))
 
 
 def test_births_and_merges_find_clusters_of_several_kinds():

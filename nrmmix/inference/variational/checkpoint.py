@@ -122,7 +122,7 @@ def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[
         "number": climb.number, "has_converged": climb.has_converged, "is_thorough": climb.is_thorough,
         "creation": BUILDING[climb.creation is births.THOROUGH], "failed": sorted(climb.targets.failed.items()),
         "resting": [[a, b, until] for (a, b), until in sorted(climb.resting.until.items())], "not_deleted": sorted(climb.not_deleted),
-        "has_tried_fewer": climb.has_tried_fewer,
+        "has_tried_others": climb.has_tried_others,
         "rounds": [len(own) for own in batches.rounds],
     }
     if climb.adopted is not None:
@@ -216,7 +216,7 @@ def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Set
     climb.targets.failed = {name: count for name, count in header["failed"]}
     climb.resting.until = {(a, b): until for a, b, until in header["resting"]}
     climb.not_deleted = set(header["not_deleted"])
-    climb.has_tried_fewer = bool(header.get("has_tried_fewer", False))
+    climb.has_tried_others = bool(header.get("has_tried_others", False))
     if "kept/N" in saved.arrays:
         climb.kept = Factors(memory.side, memory.mass, get("kept/N"), get("kept/s")), bound
     if "adopted" in header:

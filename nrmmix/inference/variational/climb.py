@@ -9,14 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.inference.variational import births, merges
+from nrmmix.inference.variational import births, cuts, merges
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot, visit
+from nrmmix.inference.variational.start import of_labels
 from nrmmix.model.families.exponential import Statistics
 from nrmmix.posterior.factors import Factors
 
 WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
 SETTLED = 1e-4  # nats a row: a pass that gains less is time to look for further births
 PASSES_EACH = 3  # passes on a way down to one component, each time that there are half as many
+CUTS, CUT_PASSES = 3, 40  # partitions that are climbed from, of those that trees of the rows are cut into, and passes of each
 LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
 
 
@@ -32,6 +34,7 @@ class Settings:
     chains: bool = False  # merges of what has been merged in the same pass
     births: bool = False
     start: str = "k-means++"  # of fresh fits
+    most_cut: int = 0  # clusters of other starts, cuts of trees of the rows; 0 without such starts
 
 
 class Pass(NamedTuple):
@@ -60,7 +63,7 @@ class Climb:
         self.learns = learns and not is_sample  # what families share, which samples and new rows take as it is
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before births or deletions
         self.not_deleted: set[int] = set()  # names of components that have been tried without
-        self.has_tried_fewer = False
+        self.has_tried_others = False
         self.number, self.has_converged = 0, False
         self.last = -math.inf  # bound of the pass before
         self.most: int | None = None  # passes in all, once that is settled
@@ -108,7 +111,7 @@ class Climb:
         self.last = made.bound if not made.born else -math.inf
         if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
             return
-        if self._begins_to_merge() or self._deletes() or self._tries_fewer() or self._more_to_try():
+        if self._begins_to_merge() or self._deletes() or self._tries_others() or self._more_to_try():
             self.last = -math.inf
         else:
             self.has_converged = gain <= settings.tol
@@ -165,18 +168,27 @@ class Climb:
         memory.is_exact = False
         return True
 
-    def _tries_fewer(self) -> bool:
-        """Go down to one component, half of them joined at a time, once, and go on from where the bound was highest.
+    def _tries_others(self) -> bool:
+        """Go on from where the bound is highest, once: on a way down to one component, or after a climb from cuts of trees of the rows.
 
         Where families learn what all components share, such as their scale, it has settled at what these are like: of many small ones no
-        pair gains by a merge, while all of them gain from fewer with a scale of their own.
+        pair gains by a merge, while all of them gain from fewer with a scale of their own, and groups that fell apart are not found again.
         """
-        memory, number = self.memory, self.number
-        if self.has_tried_fewer or not (self.settings.merges and self.learns and memory.side.is_learnt) or memory.n_components == 1:
+        if self.has_tried_others or not (self.settings.merges and self.learns and self.memory.side.is_learnt):
             return False
-        self.has_tried_fewer = True
-        before = best = memory.bound()
-        kept, side = memory.snapshot(), memory.side
+        self.has_tried_others = True
+        before = self.memory.bound()
+        self._tries_fewer()
+        if self._tries_cuts():
+            self._tries_fewer()
+        if self.memory.bound() > before:
+            self.kept = self.memory.factors, self.memory.bound()
+        return self.memory.bound() > before
+
+    def _tries_fewer(self) -> None:
+        """Go down to one component, half of them joined at a time, and back to where the bound was highest."""
+        memory, number = self.memory, self.number
+        best, kept, side = memory.bound(), memory.snapshot(), memory.side
         while memory.n_components > 1:
             self._halve()
             for _ in range(PASSES_EACH):
@@ -188,9 +200,28 @@ class Climb:
                 best, kept, side = memory.bound(), memory.snapshot(), memory.side
         memory.side, self.number = side, number  # trials are not counted, as those of births are not
         memory.restore(kept)
-        if best > before:
-            self.kept = memory.factors, memory.bound()
-        return best > before
+
+    def _tries_cuts(self) -> bool:
+        """Climb from the partitions that are best as they stand, with a scale of their own each; whether one is now higher than before."""
+        memory, rows = self.memory, self.memory.batches.rows
+        if not self.settings.most_cut or "scale" not in memory.side.shared or rows.n > cuts.MOST_ROWS:
+            return False  # regressions share other things, and their rows are told apart by lines
+        before, rows = memory.bound(), rows.take(np.arange(rows.n)) if rows.is_streamed else rows
+        trials = []
+        for labels in cuts.partitions(rows.dense, self.settings.most_cut):
+            trial = Memory(rows.side, memory.mass, memory.batches)
+            trial.start(*of_labels(rows, labels))
+            trial.sort()
+            trial.learn()
+            trials.append(trial)
+        settings = Settings(CUT_PASSES, SETTLED, merges=True, at_end=True)
+        for trial in sorted(trials, key=lambda one: -one.bound())[:CUTS]:
+            climb = Climb(trial, settings, self.rng)
+            climb.has_tried_others = True
+            climb.run()
+            if trial.is_exact and trial.bound() > memory.bound():
+                memory.become(trial)
+        return memory.bound() > before
 
     def _halve(self) -> None:
         """Join each component to another, the pairs that gain most first; the next pass makes the bound true."""

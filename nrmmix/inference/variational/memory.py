@@ -340,3 +340,8 @@ class Memory:
         self.N, self.s, self.H, self.ids = kept.N.copy(), kept.s.copy(), kept.H.copy(), list(kept.ids)
         self.is_exact = True
         self.total()
+
+    def become(self, other: Memory) -> None:
+        """Take the components of another memory of the same rows as they were after a whole pass, with what they share, under new names."""
+        self.side = other.side
+        self.restore(other.snapshot()._replace(ids=self._new_ids(other.n_components)))

@@ -203,7 +203,9 @@ class VB(Variational):
     `fit(init=)` is "k-means++", the default, seeds far from each other in the divergence of the family; "random", any rows; labels of the
     rows used; or an earlier fit of the same rows, whose clusters it starts from.  Which bound is reached depends on the start.  Without
     merges a fit stops with several components in the place of one where each has come to rest; components that are joined early on, while
-    they are blurred, can take away what the data hold.
+    they are blurred, can take away what the data hold.  Where the scale of Gaussian components is sampled, as it is by default from five
+    responses on, a fit with merges tries fewer components too and, up to 2,000 rows and unless `init` holds labels, starts from cuts of
+    Ward's trees, with no more than `components` clusters; the highest bound is kept.
 
     Density regression, `y ~ x`, is by the finite measure of so many components, each with gamma weight Gamma(mass / components, 1), its own
     codes of the kernel, and the conjugate prior of its family; it starts from cuts of the covariates.  Covariates of more than 128 values
