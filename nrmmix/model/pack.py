@@ -84,6 +84,13 @@ def _draw_unseen(model: Specification) -> Entry:
     return masses.draw_unseen_of_dirichlet if model.prior.sigma == 0 else masses.draw_unseen
 
 
+def has_sides(model: Specification) -> bool:
+    """Whether locations lie along one number, and unseen masses have gamma laws, as `nrmmix.kernels.measure.sides` needs them."""
+    if not model.is_regression or model.slots is not None or model.measure != layout.CRM or model.prior.sigma != 0:
+        return False
+    return model.frame.is_category.tolist() == [False]
+
+
 def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
     entries = model.covariate_entries
     scales = np.array(model.scales, np.int64).ravel()

@@ -19,7 +19,7 @@ from nrmmix.kernels.core.entry import listed
 from nrmmix.kernels.families import shared_parameters
 from nrmmix.kernels.measure import auxiliary, codes, hyper, masses, prediction, sides
 from nrmmix.kernels.moves import algorithm8, censoring, gibbs
-from nrmmix.model.pack import data_of
+from nrmmix.model.pack import data_of, has_sides
 from nrmmix.model.specification import Specification
 
 SHARES = ("once", "work")
@@ -186,13 +186,6 @@ def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
     if model.is_regression:
         needed |= {prediction.regression_weights: 1.0, predictive.load_draw: 0.5}
     return sum(seconds for one, seconds in needed.items() if not one.is_ready)
-
-
-def has_sides(model: Specification) -> bool:
-    """Whether locations lie along one number, and unseen masses have gamma laws, as `nrmmix.kernels.measure.sides` needs them."""
-    if not model.is_regression or model.slots is not None or model.measure != layout.CRM or model.prior.sigma != 0:
-        return False
-    return model.frame.is_category.tolist() == [False]
 
 
 def update_addresses(model: Specification, cycle: Cycle | None = None) -> np.ndarray:
