@@ -19,8 +19,8 @@ SAMPLE = 3000  # rows of which a tree is made; others join the cluster whose mea
 ROUNDS = 3  # trees, each with distances by the covariance of the cut before
 
 
-def spread(model: Specification, chains: int) -> list[tuple[np.ndarray, None]] | None:
-    """Return labels (n,) for each chain, of the best cut and of one into twice as many clusters in turn; None where there are none."""
+def spread(model: Specification, chains: int) -> list[tuple[np.ndarray, np.ndarray | None]] | None:
+    """Return labels (n,) for each chain and no codes, of the best cut and of one into twice as many clusters in turn; None without cuts."""
     found = best_cuts(model)
     return None if found is None else [(found[c % 2], None) for c in range(chains)]
 
@@ -48,7 +48,9 @@ def best_cuts(model: Specification) -> tuple[np.ndarray, np.ndarray] | None:
         best, K = max(values), int(np.argmax(values)) + 1
         pair = cuts[K - 1], cuts[min(2 * K + 1, most) - 1]
         whiten = np.linalg.cholesky(form.mean_covariance(some, pair[0]))
-    return pair if len(some) == len(y) else tuple(_nearest(y, some, labels, whiten) for labels in pair)
+    if len(some) == len(y):
+        return pair
+    return _nearest(y, some, pair[0], whiten), _nearest(y, some, pair[1], whiten)
 
 
 def _nearest(y: np.ndarray, some: np.ndarray, labels: np.ndarray, whiten: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from nrmmix.inference.variational import births, cuts, merges
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot, visit
 from nrmmix.inference.variational.start import of_labels
 from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.posterior.factors import Factors
 
 WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
@@ -206,7 +207,9 @@ class Climb:
         memory, rows = self.memory, self.memory.batches.rows
         if not self.settings.most_cut or "scale" not in memory.side.shared or rows.n > cuts.MOST_ROWS:
             return False  # regressions share other things, and their rows are told apart by lines
-        before, rows = memory.bound(), rows.take(np.arange(rows.n)) if rows.is_streamed else rows
+        before = memory.bound()
+        if isinstance(rows, StreamedRows):
+            rows = rows.take(np.arange(rows.n))
         trials = []
         for labels in cuts.partitions(rows.dense, self.settings.most_cut):
             trial = Memory(rows.side, memory.mass, memory.batches)

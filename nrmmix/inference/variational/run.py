@@ -140,11 +140,10 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
 
 def _settings(method: Variational, start: str | np.ndarray) -> Settings:
     births, merges = method.moves()
-    is_given = isinstance(start, np.ndarray)
     most = COMPONENTS if births else method.components or COMPONENTS
     return Settings(
         method.passes, method.tolerance(), merges=bool(merges), greedy=merges == "greedy", at_end=merges == "end", births=births,
-        start=STARTS[0] if is_given else start, most_cut=0 if is_given else most,
+        start=start if isinstance(start, str) else STARTS[0], most_cut=most if isinstance(start, str) else 0,
     )
 
 
