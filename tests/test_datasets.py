@@ -8,6 +8,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix import datasets
+from nrmmix.datasets import loaders
 
 
 @pytest.fixture(autouse=True)
@@ -286,3 +287,11 @@ def test_regression_density_integrates_to_one():
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_data_beside_a_package_that_is_not_installed(monkeypatch):
+    def files(package):
+        raise ModuleNotFoundError(package)
+
+    monkeypatch.setattr(loaders.resources, "files", files)
+    assert len(nm.datasets.load_iris()) == 150

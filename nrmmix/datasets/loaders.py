@@ -265,7 +265,7 @@ def _table(filename: str) -> Traversable:
             return path
     except ModuleNotFoundError:
         pass
-    return Path(__file__).resolve().parent.parent / "data" / filename
+    return Path(__file__).resolve().parents[2] / "data" / filename
 
 
 def _arrays(filename: str) -> dict[str, np.ndarray]:
