@@ -27,7 +27,7 @@ model
 #   components have, beside the lines, squares of up to 20 numbers, of which most are shrunk to nothing, in tables of up to 2,000 rows.
 
 # %%
-fit = model.fit(draws=1000, tune=2000, thin=10, chains=2, rng=1)
+fit = model.fit(rng=1)
 fit.plot()
 
 # %% [markdown]
@@ -74,7 +74,7 @@ kernels = {
     "shared, sampled": nm.SquaredExponential(nm.LogNormal(-3, 1)),
 }
 fits = {
-    name: nm.fit("accel_g ~ times_ms", mcycle, kernel=kernel, draws=1000, tune=2000, thin=10, chains=2, rng=2)
+    name: nm.fit("accel_g ~ times_ms", mcycle, kernel=kernel, draws=1000, tune=2000, thin=10, chains=4, rng=2)
     for name, kernel in kernels.items()
 }
 pd.DataFrame({name: 10 * one.diagnostics()["iact"] for name, one in fits.items()}).dropna(how="all").round(0)
@@ -115,7 +115,7 @@ rng = np.random.default_rng(1)
 doses = pd.DataFrame({"dose": rng.uniform(0, 10, 300).round(1), "drug": rng.choice(["a", "b"], 300)})
 steep = np.where(doses["drug"] == "a", 0.2, 1.0)
 doses["response"] = steep * doses["dose"] + rng.normal(0, 0.3 + 0.1 * doses["dose"])
-by_drug = nm.fit("response ~ dose + drug", doses, draws=500, thin=4, chains=2, rng=1)
+by_drug = nm.fit("response ~ dose + drug", doses, rng=1)
 by_drug.predict({"dose": [2, 8, 2, 8], "drug": ["a", "a", "b", "b"]}, rng=1)
 
 # %% [markdown]
@@ -145,8 +145,7 @@ by_drug.importance().round(2)
 n = 5000
 x = rng.uniform(0, 1, n)
 big = pd.DataFrame({"x": x, "y": np.sin(6 * x) + (0.1 + 0.6 * x**2) * rng.normal(size=n)})
-binned = nm.Model("y ~ x", big, kernel=nm.SquaredExponential(groups=200))
-print(str(binned.fit(draws=200, tune=300, chains=2, rng=1).summary())[:1500])
+print(nm.Model("y ~ x", big, kernel=nm.SquaredExponential(groups=200)))
 
 # %% [markdown]
 # ## Against the truth
@@ -157,7 +156,7 @@ print(str(binned.fit(draws=200, tune=300, chains=2, rng=1).summary())[:1500])
 # %%
 data, truth = nm.datasets.simulate_dynamic_mixture(rng=1)
 train, held_out = data.drop(data.index[::10]), data.iloc[::10]
-dynamic = nm.fit("y ~ time", train, kernel=nm.SquaredExponential(scale=None), draws=500, thin=4, chains=2, rng=1)
+dynamic = nm.fit("y ~ time", train, kernel=nm.SquaredExponential(scale=None), rng=1)
 scores = {"true density": np.log(truth.density(held_out["time"], held_out["y"])).mean(), "fit": dynamic.log_density(held_out).mean()}
 pd.Series(scores, name="held-out log density a row").round(3)
 
@@ -171,22 +170,40 @@ dynamic.log_density(held_out, average="log").mean().round(3)
 # %% [markdown]
 # ## How well does it predict?
 #
-# Mean log density of held-out rows, in nats, of standardised responses: five splits of the motorcycle data and of two tables of statsmodels,
-# five simulations of each of the others, by the defaults (`python -m benchmarks.density_regression`, two chains of 2,800 iterations). Beside
-# it Gaussian process regression with one noise variance, with a noise variance that changes with the covariates, and a mixture of
-# covariates and response together, conditioned on the covariates. More tables of several covariates are in [Several
-# covariates](papers/several_covariates.md).
-#
-# | data | covariates | density regression | GP | heteroscedastic GP | joint mixture | rows within 90% bands |
-# |---|---|---|---|---|---|---|
-# | motorcycle | 1 | **-0.42** | -0.80 | -0.43 | -0.53 | 0.92 |
-# | noise that changes | 1 | -0.34 | -0.61 | **-0.30** | -0.33 | 0.93 |
-# | two modes | 1 | **-0.57** | -1.26 | -1.15 | -0.58 | 0.91 |
-# | skewness | 1 | **-1.01** | -1.15 | -1.12 | -1.03 | 0.92 |
-# | a mode that comes and goes | 2 | **-0.68** | -0.99 | -0.98 | -0.71 | 0.89 |
-# | noise that changes | 3 | **-0.88** | -0.96 | -0.89 | -0.89 | 0.90 |
-# | food expenditure by income (engel) | 1 | -0.10 | -0.27 | **-0.08** | -0.11 | 0.91 |
-# | card expenditure (ccard) | 2 | **-0.68** | -2.05 | -1.26 | -0.75 | 0.86 |
-#
-# Where a smooth mean with normal noise is the truth, a Gaussian process whose noise may change is a little better; where it is not,
-# much worse.
+# Mean log density of held-out rows, in nats, of standardised responses, by the defaults: splits of the motorcycle data and of two tables of
+# statsmodels, simulations of each of the others (`python -m benchmarks.density_regression --json vignettes/results/density_regression.json`).
+# Beside it Gaussian process regression with one noise variance, with a noise variance that changes with the covariates, and a mixture of
+# covariates and response together, conditioned on the covariates.
+
+# %%
+from nrmmix.report.recorded import recorded
+
+found = recorded("density_regression")
+splits = pd.DataFrame(found["results"]["splits"])
+methods = ["density regression", "GP", "heteroscedastic GP", "joint mixture"]
+lines = ["| data | " + " | ".join(methods) + " | rows inside 90% bands |", "|---" * (len(methods) + 2) + "|"]
+for name, row in splits.groupby("set", sort=False)[[*methods, "cover"]].mean().iterrows():
+    best = row[methods].idxmax()
+    cells = [f"**{row[method]:.2f}**" if method == best else f"{row[method]:.2f}" for method in methods]
+    lines.append(" | ".join([f"| {name}", *cells, f"{row['cover']:.2f} |"]))
+print("\n".join(lines))
+
+# %% [markdown]
+# Differences from the best of the others, split by split: mean, standard error, and what that says where two standard errors decide.
+
+# %%
+rows = {}
+for name, part in splits.groupby("set", sort=False):
+    other = part[methods[1:]].mean().idxmax()
+    difference = part["density regression"] - part[other]
+    mean, error = difference.mean(), difference.sem()
+    verdict = "undecided" if abs(mean) < 2 * error else "better" if mean > 0 else "worse"
+    rows[name] = {"beside": other, "difference": round(mean, 3), "standard error": round(error, 3), "density regression is": verdict}
+pd.DataFrame(rows).T
+
+# %%
+print(f"{splits['split'].nunique()} splits; commit {found['commit'][:7]}, {found['date']}, {found['machine']['processor']}")
+
+# %% [markdown]
+# Where a smooth mean with normal noise is the truth, a Gaussian process whose noise may change is as good or a little better; where it is
+# not, much worse. More tables of several covariates are in [Several covariates](papers/several_covariates.md).
