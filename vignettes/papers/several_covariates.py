@@ -215,7 +215,7 @@ same = sum(set(one["effect"].nlargest(len(moves)).index) == set(moves) for one i
 next_ = sum(one["effect_q95"].drop(moves).idxmax() == noisy for one in chains)
 
 # %% [prose]
-# These densities are right in outline only: centres are off by up to one unit and a half, estimates have shoulders that the truth has not,
+# These densities are right in outline only: centres are off by up to one unit, estimates have shoulders that the truth has not,
 # and bands leave out the truth in places.
 #
 # Conclusion. The mean moves with {", ".join(moves)}: of these the band of the effect is above a half of a unit of y. Of the {len(others)}
