@@ -407,9 +407,17 @@ def test_wrong_options(options, message):
         TreeGuided(**options)
 
 
+class RowsAlone(Exponential):
+    """Exponential without the entry by which statistics of two clusters are joined."""
+
+    def pack(self, y, inputs):
+        packed = super().pack(y, inputs)
+        return packed._replace(entries=packed.entries._replace(combine=None))
+
+
 @pytest.mark.parametrize(("model", "message"), [
     (lambda: nm.Model(data=GAPS[12:, :1], family=nm.SemiconjugateGaussian()), "parameters that are integrated out"),
-    (lambda: nm.Model(data=np.abs(GAPS[12:]), family=Exponential()), "Exponential has no entry `combine`"),
+    (lambda: nm.Model(data=np.abs(GAPS[12:]), family=RowsAlone()), "RowsAlone has no entry `combine`"),
 ])
 def test_models_that_it_does_not_suit(model, message):
     with pytest.raises(ValueError, match=message):

@@ -97,7 +97,7 @@ def draw_location(now, P, rng):
 
 @kernel
 def divide(data, state, k, sign, there):
-    """What is on the side of cluster k beyond group `there`, and what else there is but k: masses by location, and their rates.
+    """Collect the masses on the side of cluster k beyond group `there`, and all others but that of k, by location; and their rates.
 
     Returns the observations on the side, the mass, and the shape of the gamma law of its unseen part; zeros where `there` is -1.
     """
