@@ -59,7 +59,7 @@ splits = runs["split"].nunique()
 better = int((np.array(lost) > 0).sum())
 
 # %% [prose]
-# Mean log density of held-out rows, in units of the response's standard deviation, over {splits} splits of each table, higher is better. The
+# Mean log density of held-out rows, in units of the response's standard deviation, over three splits of each table, up to {splits} of those of the UCI repository, higher is better. The
 # starts are combined in three ways; the fourth column is one start alone, on average. Chains ran {chains["settings"]["seconds"]:.0f} seconds on two
 # cores.
 #
