@@ -181,3 +181,8 @@ def test_survival():
     np.testing.assert_allclose((x[1:-1], y[1:-1]), (u[1:-1], v[1:-1]), err_msg="Kaplan-Meier is of the times, whatever their units")
     replicates = censored.plot("ppc", Figure().subplots(), units="response", draws=5)
     assert replicates.get_xlabel() == "t" and replicates.get_xlim()[0] > 0
+
+
+def test_held_values_are_a_dict(fit):
+    with pytest.raises(TypeError, match=r"at must be a dict of covariates and their values, not 1\.0; the point of .* is y="):
+        fit.plot("effects", kind="exceedance", at=1.0)

@@ -173,6 +173,8 @@ def _effect(
 
 def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
     """A value of every column that the conditional distribution depends on."""
+    if at is not None and not isinstance(at, Mapping):
+        raise TypeError(f"at must be a dict of covariates and their values, not {at!r}; the point of a probability or a density is y=.")
     columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
     given = {known_name("covariate", name, columns): value for name, value in (at or {}).items()}
     return {name: typical_value(model.frame.source[name], name) for name in columns} | given

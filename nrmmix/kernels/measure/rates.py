@@ -21,6 +21,13 @@ def fill_rates(rate, K, mass):
         rate[g] = total
 
 
+@fast
+def take_column(K, p, out):
+    """out_g = K(x_g, p)"""
+    for g in range(out.shape[0]):
+        out[g] = K[g, p]
+
+
 @kernel
 def fill_others(state, l, mass):
     """Rates without so much of the mass at location l."""

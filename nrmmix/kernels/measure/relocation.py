@@ -17,7 +17,7 @@ import math
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_integer, local_numbers, log_pos
 from nrmmix.kernels.core.state import N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY
-from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, fill_others
+from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, fill_others, take_column
 
 PLACES = 8  # locations that are tried at once, the present one among them
 WINDOW = 16  # values of z that are tried at each
@@ -34,13 +34,6 @@ def log_rates(others, column, mass, size):
     for g in range(others.shape[0]):
         total += size[g] * log_pos(max(others[g] + mass * column[g], TINY))
     return total
-
-
-@kernel
-def fill_column(state, p):
-    column = state.carried[COLUMN]
-    for g in range(column.shape[0]):
-        column[g] = state.K[g, p]
 
 
 @kernel
@@ -65,7 +58,7 @@ def relocate(data, state, rng):
                 for b in range(a):
                     known = known or place[b] == place[a]
         p = int(place[a])
-        fill_column(state, p)
+        take_column(state.K, p, column)
         for j in range(WINDOW):
             weight[a * WINDOW + j] = -math.inf
             log_mass = z + STEP * j - log_K_sum[p] / n

@@ -24,16 +24,16 @@ from nrmmix.kernels.core.special import draw_integer, exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, MASS, N_CLUSTERS, OUT_OF_REACH, TAU, TINY
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.masses import draw_masses
-from nrmmix.kernels.measure.rates import UNSEEN, fill_rates
+from nrmmix.kernels.measure.rates import OCCUPIED, UNSEEN, fill_rates, take_column
 
 MOVED = 3  # clusters in one call
 TRIED = 24  # locations, one after the other
 NEARBY = 0.5  # share of these that are within REACH of the present one
 REACH = 8
 LARGEST = 600.0  # log of a mass, either way, whose exponential is a number
-OCCUPIED, BESIDE, CENTRE = 0, 2, 3  # State.plane: masses of others and of those on the side; where locations are, in groups
-OTHERS, SIDE = 0, 1  # State.carried: what these bring to the rates; COLUMN, its K at the location of the cluster's atom and at another
-COLUMN, TRIAL = 2, 3
+BESIDE, CENTRE = 2, 3  # State.plane, behind OCCUPIED and UNSEEN: masses on the side; where locations are, in groups
+# State.carried: rates by all masses but those on the side and the cluster's, by those on the side; K at the atom's location and at another
+REST, SIDE, COLUMN, TRIAL = 0, 1, 2, 3
 
 
 @kernel
@@ -80,12 +80,6 @@ def log_rates(others, side, column, scale, mass, size):
     return total
 
 
-@fast
-def take_column(K, p, out):
-    for g in range(out.shape[0]):
-        out[g] = K[g, p]
-
-
 @kernel
 def draw_location(now, P, rng):
     """Another location, so that each of two leads to the other with the same probability; -1 beyond either end."""
@@ -117,7 +111,7 @@ def divide(data, state, k, sign, there):
             occupied[state.location[j]] += state.score[j]
     for p in range(beside.shape[0]):
         mass += beside[p]
-    fill_rates(state.carried[OTHERS], state.K, occupied)
+    fill_rates(state.carried[REST], state.K, occupied)
     fill_rates(state.carried[SIDE], state.K, beside)
     return n, mass, shape
 
@@ -136,8 +130,8 @@ def multiply_side(state, k, sign, there, scale):
 
 @kernel
 def shift_side(data, state, k, sign, rng):
-    """Propose locations of the atom of cluster k, one after the other; carried[OTHERS] has the rates by all masses after it."""
-    others, side, column, trial = state.carried[OTHERS], state.carried[SIDE], state.carried[COLUMN], state.carried[TRIAL]
+    """Propose locations of the atom of cluster k, one after the other; carried[REST] has the rates by all masses after it."""
+    others, side, column, trial = state.carried[REST], state.carried[SIDE], state.carried[COLUMN], state.carried[TRIAL]
     here, there = halfway(state, state.log_weight, k, -sign), halfway(state, state.log_weight, k, sign)
     n_side, mass_side, shape = divide(data, state, k, sign, there)
     tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.log_K_sum[k]
@@ -180,5 +174,5 @@ def update_sides(data, state, rng):
     draw_masses(data, state, rng)
     for _ in range(MOVED):
         shift_side(data, state, draw_integer(K, rng), 1 if rng.random() < 0.5 else -1, rng)
-    draw_v_given_rates(data, state, state.carried[OTHERS], rng)
+    draw_v_given_rates(data, state, state.carried[REST], rng)
     return DONE

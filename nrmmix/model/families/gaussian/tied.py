@@ -107,11 +107,11 @@ class Tied(ConjugatePrior):
         return mean + np.einsum("mab,mb->ma", L, rng.standard_normal(mean.shape))
 
     def describe(self) -> list[str]:
-        what, wishart = ("variance", "inverse Wishart(nu, scale)") if self.dim == 1 else ("covariance", "inverse Wishart(nu, scale)")
+        what = "variance" if self.dim == 1 else "covariance"
         diagonal = np.diag(self.scale)
         scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         return [
-            f"Gaussian, one {what} Sigma of all components: Sigma ~ {wishart}, mu | Sigma ~ N(m, Sigma/r)",
+            f"Gaussian, one {what} Sigma of all components: Sigma ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)",
             f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}",
             f"scale = {scale if self.dim > 1 else f'{diagonal[0]:.5g}'}",
         ]
