@@ -192,13 +192,14 @@ print("\n".join(lines))
 # Differences from the best of the others, split by split: mean, standard error, and what that says where two standard errors decide.
 
 # %%
+from nrmmix.report.claims import verdict
+
 rows = {}
 for name, part in splits.groupby("set", sort=False):
     other = part[methods[1:]].mean().idxmax()
     difference = part["density regression"] - part[other]
-    mean, error = difference.mean(), difference.sem()
-    verdict = "undecided" if abs(mean) < 2 * error else "better" if mean > 0 else "worse"
-    rows[name] = {"beside": other, "difference": round(mean, 3), "standard error": round(error, 3), "density regression is": verdict}
+    mean, error = difference.mean().round(3), difference.sem().round(3)
+    rows[name] = {"beside": other, "difference": mean, "standard error": error, "is better": verdict(difference)}
 pd.DataFrame(rows).T
 
 # %%
