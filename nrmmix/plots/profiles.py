@@ -10,6 +10,7 @@ import numpy as np
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
@@ -205,7 +206,7 @@ def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int
     found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
     x = np.asarray(read_column(model.frame.source[name], name), float)
     grid = style.padded(x, 0.0, points)
-    inputs, _ = model.frame.new_inputs(typical_inputs(model) | {name: grid})
+    inputs, _ = NewRows(model.frame, typical_inputs(model) | {name: grid}).inputs()
     lines = means(fit, found.labels, inputs)[..., 0]
     with style.panels(ax, ["components"]) as (ax,):
         found.scatter(ax, x, values_of(model, response))

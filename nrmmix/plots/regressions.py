@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.common.messages import count
 from nrmmix.model.frame.columns.units import Back
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, predicted, responses, shapes, values_of
@@ -100,7 +101,7 @@ def reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     if model.slots is not None:  # whose kernels are nowhere 0
         return np.ones(len(newdata), bool)
     widths = model.widths_of([fit.draws[name].min() for name in model.width_names])
-    values, _, _ = model.frame.new_covariates(newdata)
+    values, _ = NewRows(model.frame, newdata).covariates()
     return np.exp(model.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior
@@ -276,11 +277,12 @@ class Result(Clustered, Shown):
         """
         from nrmmix.posterior.held_out import FEWEST, described, seen_rows
         from nrmmix.posterior.predict.tables import log_density
-        from nrmmix.results.streams import new_source, of_parts
+        from nrmmix.results.streams import of_parts, opened
 
-        found = of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
-        if isinstance(found, pd.Series) and newdata is not None and new_source(newdata) is None:
-            seen = seen_rows(self.model, newdata)
+        rows = opened(self.model, newdata)
+        found = of_parts(self.model, rows, out, lambda part: log_density(self.posterior, part, draws, average))
+        if isinstance(found, pd.Series) and isinstance(rows, NewRows):
+            seen = seen_rows(self.model, rows)
             if FEWEST <= len(seen) < len(found):
                 warn(f"log_density: {described(seen, found.index)} were fitted: there it is in-sample, and the mean no held-out score.")
         return found

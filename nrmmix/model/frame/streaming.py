@@ -28,6 +28,7 @@ from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.sources.base import Source, SourceChanged
 from nrmmix.model.frame.sources.opening import source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
@@ -246,16 +247,16 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
     counts = np.ones(len(table), bool) if weight is None else weight > 0
     if not frame.designs and frame.covariates is None and (plain := _plain(frame, table)) is not None:
         return _alone(plain)._replace(used=counts, weight=weight)
-    y = frame.new_response(table)
+    rows = NewRows(frame, table)
+    y = rows.responses()
     if y is None:
-        lacking = next(name for part in frame.parts_of_responses for name in part.columns if name not in table)
-        raise unknown_column(lacking, list(table.columns), "the new rows")
+        raise unknown_column(rows.lacking()[0], list(table.columns), "the new rows")
     gaps = np.isnan(y)
     arrays.check_finite(np.where(gaps, 0.0, y), frame.response_names, table.index)
-    x, used = frame.new_inputs(table) if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
+    x, used = rows.inputs() if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
     z = np.zeros((len(table), 0))
     if frame.covariates is not None:
-        z, _, known = frame.new_covariates(table)
+        z, known = rows.covariates()
         used = used & known
         arrays.check_finite(z[known], frame.covariate_names, table.index, "covariate", np.flatnonzero(known))
     if missing == "marginalize":

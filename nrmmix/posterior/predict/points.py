@@ -40,6 +40,20 @@ def response_columns(model: Specification, response: Any) -> np.ndarray:
     return np.array([names.index(name) for name in given])
 
 
+def names_of_means(model: Specification, responses: np.ndarray) -> np.ndarray:
+    """Names of the means of some responses; of one that has categories one for each level."""
+    of, names = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
+    return np.concatenate([names[of == j] for j in responses])
+
+
+def probabilities_of_quantiles(q: Any) -> np.ndarray:
+    """Return the probabilities as an array; a ValueError where they are none."""
+    probabilities = np.atleast_1d(reals(q, "q"))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+    return probabilities
+
+
 def why_not(model: Specification, kind: str) -> list[str | None]:
     """Say why each response has no marginal density, distribution function or quantile; None where it has.
 

@@ -18,6 +18,7 @@ from nrmmix.common.messages import count, listed
 from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
 from nrmmix.model import replicates as blocks_of
 from nrmmix.model.families.base import rows_of
+from nrmmix.model.frame.rows import Rows, read_rows
 from nrmmix.model.replicates import Replicates, parts
 from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
@@ -45,9 +46,10 @@ def simulate(
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     known = None if given is None else known_responses(model, given)
-    rows, totals, to = prediction_rows(model, newdata), _totals(model, newdata), Units(model, units, range(model.n_dim))
+    read = read_rows(model.frame, newdata)
+    rows, totals, to = prediction_rows(model, read), _totals(model, read), Units(model, units, range(model.n_dim))
     if known is not None:
-        found = replicates_given(states_of(posterior, STATES), rows, known_values(model, newdata, known), known, totals, size, seed)
+        found = replicates_given(states_of(posterior, STATES), rows, known_values(read, known), known, totals, size, seed)
     else:
         found = replicates(states_of(posterior, size), rows, totals, size, seed)
     names = model.frame.response_names
@@ -146,14 +148,12 @@ def _systematic(weight: np.ndarray, size: int, rng: np.random.Generator) -> np.n
     return found
 
 
-def _totals(model: Specification, newdata: Any) -> list[np.ndarray | None]:
+def _totals(model: Specification, read: Rows) -> list[np.ndarray | None]:
     """Return the totals of counts that the rows of each block are to have: those of the data."""
     if not any(block.family.needs_totals for block in model.blocks.blocks):
         return [None] * len(model.blocks.blocks)
-    if newdata is None:
-        return model.blocks.totals(model.frame.response)
     counted = [j for block in model.blocks.blocks if block.family.needs_totals for j in block.columns]
-    response = model.frame.new_response(newdata, counted)
+    response = read.responses(counted)
     if response is None:
         names = listed(model.frame.response_names[j] for j in counted)
         raise ValueError(f"newdata must hold the counts {names}: rows are simulated with their totals.")
