@@ -49,7 +49,7 @@ def test_histogram_and_rug_show_the_data(ax):
 
 
 def test_a_rug_of_many_is_left_out(ax):
-    style.rug(ax, np.arange(style.MOST_STROKES + 1.0))
+    style.rug(ax, np.arange(style.MAX_STROKES + 1.0))
     assert not ax.collections
 
 

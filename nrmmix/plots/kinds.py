@@ -29,7 +29,7 @@ ORDER = (
 DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit
 ALWAYS = "similarity"  # what is drawn of a model that none of these suits
-MOST_PANELS = 12  # responses that have a panel each where none is named
+MAX_PANELS = 12  # responses that have a panel each where none is named
 
 
 Refusal = Callable[["Specification"], "str | None"]
@@ -154,7 +154,7 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
     """The responses that an option `response` names, which must hold what is suited; None names all that do, of many the first."""
     held = shapes(model)
     if chosen is None:
-        return tuple(name for name, own in held.items() if suited is None or own in suited)[:MOST_PANELS]
+        return tuple(name for name, own in held.items() if suited is None or own in suited)[:MAX_PANELS]
     wanted = tuple(known_name("response", name, tuple(held)) for name in ((chosen,) if isinstance(chosen, str) else chosen))
     for name in wanted:
         if suited is not None and held[name] not in suited:

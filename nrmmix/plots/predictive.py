@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed
 MAX_MARKS = 60  # values with a mark of their own; more are a curve
-MOST_ROWS = 60  # over whose inputs a density is averaged
+MAX_ROWS = 60  # over whose inputs a density is averaged
 LABEL = "posterior mean probability"
 
 
@@ -200,7 +200,7 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands, unit
     """Densities at points, averaged over the inputs of the rows, of many over some of them; for averages there is no band."""
     model = fit.model
     order = np.lexsort(model.frame.inputs.T)
-    some = order[np.unique(np.linspace(0, model.n_obs - 1, MOST_ROWS).astype(int))]
+    some = order[np.unique(np.linspace(0, model.n_obs - 1, MAX_ROWS).astype(int))]
     rows = model.frame.source.iloc[some].reset_index(drop=True)
     j = model.frame.response_names.index(name)
     at = label(model, np.full(len(points), j), points)

@@ -22,7 +22,7 @@ from nrmmix.results.mcmc import MCMCResult
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 MAX_MEANS = 6  # means that pictures of the data show as well
 ROWS = 20  # clusters of an image
-FEWEST = 2  # members of a cluster whose line is thin
+MIN_MEMBERS = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
 WITHIN = 0.9  # of the rows, whose clusters the colours of an image span
 POINTS = 100  # along a line
@@ -213,7 +213,7 @@ def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int
         for rank, k in enumerate(found.by_size):
             own = x[found.labels == k]
             within = (grid >= own.min()) & (grid <= own.max())
-            width = style.LINE if len(own) > FEWEST else 0.7
+            width = style.LINE if len(own) > MIN_MEMBERS else 0.7
             ax.plot(grid[within], lines[within, k], color=style.CYCLE[rank % len(style.CYCLE)], linewidth=width)
         style.dress(ax, name, response)
         style.legend(ax, found.handles(ax))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POINTS = 100  # along the covariate, and along the response in an image
 SLICE_POINTS = 200  # along the response
 SLICES = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of the covariate at which the conditional density is shown
-MOST_SLICES = 8  # levels; with more, those that occur most
+MAX_SLICES = 8  # levels; with more, those that occur most
 IMAGE_QUANTILES = (0.05, 0.5, 0.95)
 IMAGE_DRAWS = 200  # of the posterior behind an image: of means, which need fewer than bands
 DASHES = ("-", "--", "-.", ":")
@@ -106,8 +106,8 @@ def reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
 
 
 def _needs_means(model: Specification) -> str | None:
-    many = kinds.SHARE in shapes(model).values() and model.n_dim > kinds.MOST_PANELS
-    return kinds.needs_one_covariate(model) or (f"needs at most {kinds.MOST_PANELS} counts given their total" if many else None)
+    many = kinds.SHARE in shapes(model).values() and model.n_dim > kinds.MAX_PANELS
+    return kinds.needs_one_covariate(model) or (f"needs at most {kinds.MAX_PANELS} counts given their total" if many else None)
 
 
 @kind(_needs_means, "E[y | x] over one covariate")
@@ -385,5 +385,5 @@ def slices(
 def _slice_values(covariate: Covariate) -> list[Any]:
     if covariate.levels is None:
         return list(np.unique(np.quantile(covariate.observed, SLICES, method="nearest")))
-    often = np.argsort(-np.bincount(covariate.observed.astype(int)), kind="stable")[:MOST_SLICES]
+    often = np.argsort(-np.bincount(covariate.observed.astype(int)), kind="stable")[:MAX_SLICES]
     return [covariate.levels[k] for k in np.sort(often)]

@@ -14,7 +14,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.rows import observed
 
 FAR = 3.0  # standard deviations above what chance brings about
-FEWEST = 3  # rows of which labels and values alike say something, and that matter to a mean
+MIN_ROWS = 3  # rows of which labels and values alike say something, and that matter to a mean
 NAMED = 3  # rows that are named
 
 
@@ -57,7 +57,7 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     place = labels.get_indexer(index) if labels.is_unique else np.full(len(index), -1)
     known = np.array([i for i in np.flatnonzero(place >= 0) if new[i] is not None], np.int64)
     alike = all(new[i] == old[place[i]] for i in known)
-    return known if alike and len(known) >= FEWEST and len(known) > _by_chance(len(known), pairs) else found[:0]
+    return known if alike and len(known) >= MIN_ROWS and len(known) > _by_chance(len(known), pairs) else found[:0]
 
 
 def _by_chance(size: int, chance: float) -> float:

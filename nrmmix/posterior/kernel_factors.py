@@ -23,7 +23,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior, component_clusters
 
-LEAST = 1e-250  # of a weight
+MIN_WEIGHT = 1e-250  # of a weight
 
 
 class KernelFactors:
@@ -46,7 +46,7 @@ class KernelFactors:
         self.weights = GammaWeights(mass, self.N, A)
         self.eta, a = side.expectations(self.N, s)
         self.const = self.weights.expected_log - a
-        self.log_weight = np.log(np.maximum(self.weights.expected, LEAST))
+        self.log_weight = np.log(np.maximum(self.weights.expected, MIN_WEIGHT))
 
     @property
     def n_components(self) -> int:

@@ -15,7 +15,7 @@ from nrmmix.model.frame.rows import FittedRows, Rows, read_rows
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import agreed, smallest_ess
 from nrmmix.posterior.held_out import described, seen_rows
-from nrmmix.posterior.leave_one_out import LEAST_DRAWS, RELIABLE, leave_one_out
+from nrmmix.posterior.leave_one_out import MIN_DRAWS, RELIABLE, leave_one_out
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import insist_in_memory
 from nrmmix.posterior.predict.tables import log_density
@@ -301,9 +301,9 @@ def _check_same_data(named: dict[str, MCMCResult]) -> None:
 
 def _leave_one_out(fit: MCMCResult) -> tuple[np.ndarray, np.ndarray]:
     """Log density (n,) of each row given the others, and the Pareto shape (n,) that says how far to trust it."""
-    if (total := fit.draws.n_chains * fit.draws.n_draws) < LEAST_DRAWS:
+    if (total := fit.draws.n_chains * fit.draws.n_draws) < MIN_DRAWS:
         raise ValueError(
-            f"compare: leave-one-out needs at least {LEAST_DRAWS} draws, not {total}; draw more, or give held-out rows as newdata=."
+            f"compare: leave-one-out needs at least {MIN_DRAWS} draws, not {total}; draw more, or give held-out rows as newdata=."
         )
     rows = leave_one_out(pointwise(fit), fit.model.frame.index).rows
     return rows["elpd"].to_numpy(), rows["pareto_k"].to_numpy()

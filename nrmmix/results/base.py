@@ -275,7 +275,7 @@ class Result(Clustered, Shown):
         >>> fit.log_density().shape
         (82,)
         """
-        from nrmmix.posterior.held_out import FEWEST, described, seen_rows
+        from nrmmix.posterior.held_out import MIN_ROWS, described, seen_rows
         from nrmmix.posterior.predict.tables import log_density
         from nrmmix.results.streams import of_parts, opened
 
@@ -283,7 +283,7 @@ class Result(Clustered, Shown):
         found = of_parts(self.model, rows, out, lambda part: log_density(self.posterior, part, draws, average))
         if isinstance(found, pd.Series) and isinstance(rows, NewRows):
             seen = seen_rows(self.model, rows)
-            if FEWEST <= len(seen) < len(found):
+            if MIN_ROWS <= len(seen) < len(found):
                 warn(f"log_density: {described(seen, found.index)} were fitted: there it is in-sample, and the mean no held-out score.")
         return found
 

@@ -46,7 +46,7 @@ PLAN = ("goal", "time_limit", "store", "most", "stopped")  # of a run that may g
 ONE_START = "one_start"  # which files of before do not have
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
-MOST_BITS = 4096  # of a seed
+MAX_BITS = 4096  # of a seed
 LONGEST = 300  # characters of a reason
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
@@ -294,7 +294,7 @@ def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
     """Check what is said of a run: types and ranges."""
     for name, least in (("tune", 0), ("thin", 1), ("seed", 0)):
         _insist(type(run[name]) is int and run[name] >= least, name)
-    _insist(run["tune"] <= MAX_ITERATIONS and run["thin"] <= MAX_ITERATIONS and run["seed"].bit_length() <= MOST_BITS, "tune, thin or seed")
+    _insist(run["tune"] <= MAX_ITERATIONS and run["thin"] <= MAX_ITERATIONS and run["seed"].bit_length() <= MAX_BITS, "tune, thin or seed")
     _insist(all(type(run[name]) in (int, float) and 0 <= run[name] < np.inf for name in ("seconds", "moved")), "seconds")
     _insist(type(run["interrupted"]) is bool and type(run[ONE_START]) is bool and type(run["method"]) is str, "run")
     goal, limit = run["goal"], run["time_limit"]

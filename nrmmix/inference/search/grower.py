@@ -19,16 +19,16 @@ from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, nodes
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
-MOST_BANK = 2**33  # bytes of the statistics of internal nodes
+MAX_BANK = 2**33  # bytes of the statistics of internal nodes
 UNIONS, ROWS = 2**20, 1000  # tried by BHC, taken up by IBHC, before Ctrl-C is heard
 STARTS = ("ibhc", "ibhc_noisy")  # of chains
 
 
 def too_large(model: Specification) -> str:
     needed = 8 * model.n_obs * model.packed.n_stat
-    if needed > MOST_BANK:
+    if needed > MAX_BANK:
         return (
-            f"the statistics of the tree's {model.n_obs:,} nodes would take {needed / 2**30:.1f} GiB, and {MOST_BANK / 2**30:g} GiB is "
+            f"the statistics of the tree's {model.n_obs:,} nodes would take {needed / 2**30:.1f} GiB, and {MAX_BANK / 2**30:g} GiB is "
             "the limit"
         )
     return ""

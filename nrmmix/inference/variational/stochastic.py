@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.inference.variational.climb import LEAST_COUNT, Pass
+from nrmmix.inference.variational.climb import MIN_COUNT, Pass
 from nrmmix.inference.variational.memory import Memory, visit
 from nrmmix.inference.variational.options import StochasticVB
 from nrmmix.posterior.factors import Factors
@@ -33,7 +33,7 @@ class Descent:
                 order = np.argsort(-self.factors.N, kind="stable")
                 self.side = self.side.learnt(self.factors.N, self.factors.s)
                 self.factors = Factors(self.side, self.mass, self.factors.N[order], self.factors.s[order])
-                clusters = int((self.factors.N >= LEAST_COUNT).sum())
+                clusters = int((self.factors.N >= MIN_COUNT).sum())
                 made = Pass(number, self.factors.n_components, clusters, float(np.mean(bounds)), 0, 0)
                 self.kept = self.kept or (self.factors, made.bound)
                 report(made)

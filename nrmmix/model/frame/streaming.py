@@ -36,7 +36,7 @@ from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedP
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 
 FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
-MOST_PATTERNS = 4096  # of gaps
+MAX_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 
@@ -496,7 +496,7 @@ class Gathered:
 
     def _patterns(self, masks: np.ndarray, rows: np.ndarray) -> set[int]:
         some = rows[masks[rows].any(axis=1)]
-        if not len(some) or len(self.patterns) > MOST_PATTERNS:
+        if not len(some) or len(self.patterns) > MAX_PATTERNS:
             return set()
         patterns, first = np.unique(np.packbits(masks[some], axis=1), axis=0, return_index=True)
         new = [int(some[i]) for pattern, i in zip(patterns, first.tolist(), strict=True) if pattern.tobytes() not in self.patterns]

@@ -17,9 +17,9 @@ from nrmmix.model.frame.columns.weights import quantiles
 from nrmmix.model.frame.quantiles import Counted, Tally
 
 FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
-FEWEST = 10  # values, below which none is far away
-MOST_FAR = 0.05  # share of the values, at least one of them, that may be far away: more are a group
-MOST_CODED = 0.5  # the same of codes for missing values
+MIN_VALUES = 10  # values, below which none is far away
+MAX_FAR = 0.05  # share of the values, at least one of them, that may be far away: more are a group
+MAX_CODED = 0.5  # the same of codes for missing values
 CODES = np.array([  # for missing values in many files
     -1, *(sign * (10.0**k - 1) for k in range(1, 6) for sign in (1, -1)), -99.9, -999.9, -9999.9, 99.9, 999.9, 9999.9, 1e20, -1e20, 1e30,
     -1e30, 32767, -32768, 2147483647, -2147483648, -(2.0**63), np.finfo(np.float32).min, np.finfo(np.float32).max,
@@ -31,13 +31,13 @@ STEP = 10  # times as many rows as its neighbours that a value has which is a po
 NEIGHBOURS = 2  # values on either side
 SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
-MOST_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, of what may be counts
+MAX_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, of what may be counts
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
 OF_SQUARE = 32.0
 
-REPEATED, FEWEST_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on values are rounded
-MOST_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
+REPEATED, MIN_REPEATED_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on they are rounded
+MAX_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
 
 Recount: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # values and how many rows have each, by name
 
@@ -75,7 +75,7 @@ def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
     """
     here = ~np.isnan(values)
     n = _size(here, weight)
-    if n < FEWEST:
+    if n < MIN_VALUES:
         return NO_END
     trusted = here & ~np.isin(values, CODES)
     chosen = trusted if _size(trusted, weight) > 0.5 * n else here
@@ -92,7 +92,7 @@ def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
         return NO_END
     found = Reach(low, high, float(before[first[0]]))
     is_far = beyond > found.most
-    share = MOST_CODED if np.isin(values[is_far], CODES).all() else MOST_FAR
+    share = MAX_CODED if np.isin(values[is_far], CODES).all() else MAX_FAR
     return found if _size(is_far, weight) <= max(share * n, 1.0) else NO_END
 
 
@@ -200,10 +200,10 @@ def rounding_of(column: Counted) -> float:
         column = column.without(np.isin(column.values, found.values[found.is_mass]))
     distinct, counts = column
     n = counts.sum()
-    if n < ENOUGH or len(distinct) < FEWEST_VALUES or counts[counts > 1].sum() < REPEATED * n:
+    if n < ENOUGH or len(distinct) < MIN_REPEATED_VALUES or counts[counts > 1].sum() < REPEATED * n:
         return 0.0
-    steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MOST_UNITS
-    if len(steps) > MOST_UNITS:
+    steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MAX_UNITS
+    if len(steps) > MAX_UNITS:
         return 0.0
     unit = 0.0  # Euclid's algorithm, of numbers that are nearly whole multiples
     for step in np.unique(steps)[::-1]:
@@ -211,7 +211,7 @@ def rounding_of(column: Counted) -> float:
         while smaller > off:
             larger, smaller = smaller, abs(larger - smaller * np.rint(larger / smaller))
         unit = larger
-    return float((distinct[-1] - distinct[0]) / np.rint(1.0 / unit)) if unit * MOST_UNITS >= 1.0 else 0.0
+    return float((distinct[-1] - distinct[0]) / np.rint(1.0 / unit)) if unit * MAX_UNITS >= 1.0 else 0.0
 
 
 def rounding_units(values: np.ndarray) -> np.ndarray:
@@ -252,7 +252,7 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
 
 def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
     """Say what does for measurements that are ties because they are rounded; empty where none are."""
-    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > FEWEST_VALUES
+    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > MIN_REPEATED_VALUES
              and (unit := rounding_of(columns[name])) > 0.0}
     if not units:
         return ""
@@ -266,7 +266,7 @@ def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> s
 def _question(name: str, column: Counted) -> str:
     """Whether a column may be meant as counts, from 0 on; empty where there is no reason to ask."""
     distinct, n = column.values, float(column.sizes.sum())
-    if not 2 < len(distinct) <= MOST_COUNTS or distinct[0] != 0.0 or (distinct != np.floor(distinct)).any():
+    if not 2 < len(distinct) <= MAX_COUNTS or distinct[0] != 0.0 or (distinct != np.floor(distinct)).any():
         return ""
     if n < max(ENOUGH, ROWS_A_COUNT * len(distinct)):
         return ""

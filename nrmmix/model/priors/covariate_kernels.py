@@ -23,9 +23,9 @@ from nrmmix.model.priors.widths import PerAtom, Width, candidates, described, po
 
 MAX_LOCATIONS = 200  # of atoms that share their width
 ONE_COVARIATE, SEVERAL_COVARIATES = 40, 50  # places of atoms with widths of their own
-MOST_PAIRS = 4000  # of places and widths
+MAX_PAIRS = 4000  # of places and widths
 GROUPS = 1000  # of rows that are not in memory
-MOST_DISTANCES = 2**32  # bytes of distances, of which three copies are needed for a moment
+MAX_DISTANCES = 2**32  # bytes of distances, of which three copies are needed for a moment
 WAYS = ("unique", "spaced", "quantiles", "farthest")
 
 
@@ -183,12 +183,12 @@ class CovariateKernel:
             places = places_of(distinct, scales, *self._way(q, any(per_atom), bool(category.any())))
             weights = np.full(len(places), 1.0 / len(places))
         widths, chances = self._candidates([part.width for part in parts if isinstance(part.width, PerAtom)])
-        if len(places) * len(widths) > MOST_PAIRS:
+        if len(places) * len(widths) > MAX_PAIRS:
             raise ValueError(
                 f"{own}: {len(places)} locations times {len(widths)} widths are {len(places) * len(widths)} places for atoms, "
-                f"more than {MOST_PAIRS}; give fewer widths, or fewer locations, such as locations=('farthest', 50)."
+                f"more than {MAX_PAIRS}; give fewer widths, or fewer locations, such as locations=('farthest', 50)."
             )
-        size, room = 8.0 * q * len(values) * len(places) * len(widths), min(MOST_DISTANCES, machine.available() / 3)
+        size, room = 8.0 * q * len(values) * len(places) * len(widths), min(MAX_DISTANCES, machine.available() / 3)
         if size > room:
             raise ValueError(
                 f"{own}: distances of {len(values)} values of {q} covariates from {len(places)} locations in {len(widths)} widths would "

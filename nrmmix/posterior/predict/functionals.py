@@ -39,10 +39,10 @@ from nrmmix.posterior.predict.states import Components, Measure, PosteriorState,
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
 LOGITS = np.linspace(-8.0, 8.0, 33)  # of the probabilities; from draw to draw they shift within their spacing
-GRID_DRAWS, POINTS_EACH, FEWEST_POINTS, MOST_POINTS = 40, 40, 600, 3000
+GRID_DRAWS, POINTS_EACH, MIN_POINTS, MAX_POINTS = 40, 40, 600, 3000
 TAIL_POINTS, QUANTILE_REACH = 60, 1e4
-FEWER = 4  # times fewer points where each row of inputs has a grid of its own
-STRETCHES, FEWEST_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
+THINNING = 4  # times fewer points where each row of inputs has a grid of its own
+STRETCHES, MIN_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
 # Seconds that a state has to take, as the first few say after the very first: of less most is Python, for which threads wait in turn.
 WORTH_THREADS, TRIED = 1.5e-3, 4
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
@@ -274,9 +274,9 @@ def _quantile_grids(
             quantiles = relevant(spread_out(without_point_masses(distributions[j])).quantile(p))
             points.append(quantiles.reshape(len(quantiles), -1))
         total, used = total + state.n_components, used + 1
-    most = int(np.clip(POINTS_EACH * total / used, FEWEST_POINTS, MOST_POINTS))
+    most = int(np.clip(POINTS_EACH * total / used, MIN_POINTS, MAX_POINTS))
     every = [np.sort(np.concatenate(points, axis=1)) for points in found]
-    fewer = FEWER if inputs.shape[1] else 1
+    fewer = THINNING if inputs.shape[1] else 1
     return [_whole_grid(near, most) if whole else _grid(near, most, fewer) for near, whole in zip(every, discrete, strict=True)]
 
 
@@ -425,7 +425,7 @@ def _mean_over(
         some = states.part(first, end)
         return total(some, functional.for_states(some), first, found)
 
-    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int).tolist()
+    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // MIN_STATES)) + 1).astype(int).tolist()
     tried = min(TRIED, bounds[1])
     with one_blas_thread():  # of which each would have several
         found = of_part((0, tried, 0.0))

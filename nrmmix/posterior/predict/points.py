@@ -16,7 +16,7 @@ from nrmmix.model.frame.tables import COUNT_BOUND
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 
-GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
+GRID, MAX_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
 
 
 def response_columns(model: Specification, response: Any) -> np.ndarray:
@@ -153,7 +153,7 @@ def grid(model: Specification, response: int) -> np.ndarray:
         points, masses = np.linspace(y.min() - margin, y.max() + margin, GRID), point_masses(distribution)
         return np.union1d(points, masses) if len(masses) else points
     low, high = max(np.floor(y.min() - margin), min(0.0, y.min())), np.ceil(y.max() + max(margin, 1.0))
-    return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_COUNTS)))))
+    return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MAX_COUNTS)))))
 
 
 def label(model: Specification, responses: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
+from nrmmix.model.families.base import MAX_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
@@ -35,7 +35,7 @@ SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample v
 R_OF_MANY = {"full": 0.1, "tied": R, "diagonal": R, "spherical": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
 UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
-LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
+MIN_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
 def is_law(scale: Any) -> bool:
@@ -275,12 +275,12 @@ class Gaussian(Family):
         nu = float(least + 1 + EXTRA_NU if self.nu is None else self.nu)
         if nu <= least:
             raise ValueError(f"Gaussian: nu must be greater than d - 1 = {least} for {d} responses, not {nu:g}.")
-        if nu < least + LEAST_NU:
+        if nu < least + MIN_NU:
             near = "0" if self.covariance in ("diagonal", "spherical") else f"d - 1 = {least}"
-            raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
-        if nu > MOST_NU:
+            raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + MIN_NU:g} or more.")
+        if nu > MAX_NU:
             raise ValueError(
-                f"Gaussian: nu = {nu:g} is lost in rounding; take {MOST_NU:g} or less, or known_covariance= where components have one."
+                f"Gaussian: nu = {nu:g} is lost in rounding; take {MAX_NU:g} or less, or known_covariance= where components have one."
             )
         return nu
 
