@@ -46,7 +46,7 @@ SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_VALUES = 4, 5, 3
 
 # ---- values far from all others
 
-class Reach(NamedTuple):
+class Fences(NamedTuple):
     """Quartiles of a column, and the distance beyond them, in quartile ranges, from which on values are far from all others."""
 
     low: float
@@ -63,10 +63,10 @@ class Reach(NamedTuple):
         return self.distance(values) > self.most if self.most < np.inf else np.zeros(values.shape, bool)
 
 
-NO_END = Reach(0.0, 1.0, np.inf)
+NO_FENCES = Fences(0.0, 1.0, np.inf)
 
 
-def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
+def fences_of(values: np.ndarray, weight: np.ndarray | None = None) -> Fences:
     """Return the limits of values (n,), NaN where missing, beyond which they are far from all others; each counts by its weight (n,).
 
     With e the distance beyond the nearer quartile in quartile ranges (of the values that are no usual codes for missing ones), sorted, they
@@ -76,28 +76,28 @@ def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
     here = ~np.isnan(values)
     n = _size(here, weight)
     if n < MIN_VALUES:
-        return NO_END
+        return NO_FENCES
     trusted = here & ~np.isin(values, CODES)
     chosen = trusted if _size(trusted, weight) > 0.5 * n else here
     low, high = map(float, quantiles(values[chosen], [0.25, 0.75], None if weight is None else weight[chosen]))
     if not high > low:
-        return NO_END
-    beyond = Reach(low, high, np.inf).distance(values)
+        return NO_FENCES
+    beyond = Fences(low, high, np.inf).distance(values)
     if not (beyond > FAR).any():  # as nearly always: nothing is to be put in order
-        return NO_END
+        return NO_FENCES
     order = np.sort(beyond[~np.isnan(beyond)])
     before = FAR * np.maximum(order[:-1], 1.0)
     first = np.flatnonzero(order[1:] > before)
     if not len(first):
-        return NO_END
-    found = Reach(low, high, float(before[first[0]]))
+        return NO_FENCES
+    found = Fences(low, high, float(before[first[0]]))
     is_far = beyond > found.most
     share = MAX_CODED if np.isin(values[is_far], CODES).all() else MAX_FAR
-    return found if _size(is_far, weight) <= max(share * n, 1.0) else NO_END
+    return found if _size(is_far, weight) <= max(share * n, 1.0) else NO_FENCES
 
 
 def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Mask of the values (n,), NaN where missing, that are far from all others; see `reach`.
+    """Mask of the values (n,), NaN where missing, that are far from all others; see `fences_of`.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     >>> np.flatnonzero(far(y)).tolist(), np.flatnonzero(far(1000 * y - 3)).tolist(), far(np.exp(np.linspace(-3, 3, 50))).any()
     ([50], [50], np.False_)
     """
-    return reach(values, weight).far(values)
+    return fences_of(values, weight).far(values)
 
 
 def _size(which: np.ndarray, weight: np.ndarray | None) -> float:
@@ -228,7 +228,7 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
     """
     found, asked = {}, []
     for name, column in columns.items():
-        usual = column.without(reach(*column).far(column.values))  # codes are not point masses
+        usual = column.without(fences_of(*column).far(column.values))  # codes are not point masses
         if (one := ties_among(usual, recount is None)) is not None:
             found[name] = one
         elif (question := _question(name, usual)):
@@ -293,14 +293,14 @@ def _of_ties(name: str, found: Ties) -> str:
 class FarValues:
     """Values of a column that are far from all others, found in parts of any size."""
 
-    def __init__(self, ends: Reach):
-        self.reach, self.n, self.n_far, self.found = ends, 0, 0, Tally()
+    def __init__(self, ends: Fences):
+        self.fences, self.n, self.n_far, self.found = ends, 0, 0, Tally()
         self.rows: list[tuple[int, Any]] = []  # the first of them, and their labels
 
     def add(self, values: np.ndarray, labels: Any, rows: np.ndarray) -> None:
         """Further values (b,), NaN where missing; `labels` (b,) are the caller's labels of the rows, and `rows` (b,) their positions."""
         self.n += int((~np.isnan(values)).sum())
-        place = np.flatnonzero(self.reach.far(values))
+        place = np.flatnonzero(self.fences.far(values))
         if len(place):
             self.n_far += len(place)
             self.found.add(values[place])
@@ -311,7 +311,7 @@ class FarValues:
         if not self.n_far:
             return ""
         distinct, counts = self.found.total()
-        distance = self.reach.distance(distinct)
+        distance = self.fences.distance(distinct)
         low, high = (f"{end:.3g}" for end in (distance.min(), distance.max()))
         several = self.n_far > 1
         text = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.unusual import reach, without_far
+from nrmmix.model.frame.unusual import fences_of, without_far
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Scales:
     @classmethod
     def of_counted(cls, counted: Sequence[Counted], category: np.ndarray, unit: np.ndarray) -> Scales:
         """Make the scales of rows that are not in memory, by the values of each covariate."""
-        usual = [own.without(reach(*own).far(own.values)).values for own in counted]
+        usual = [own.without(fences_of(*own).far(own.values)).values for own in counted]
         return cls._between(np.array([[values[0], values[-1]] for values in usual]).T, category, unit)
 
     @classmethod

@@ -231,7 +231,7 @@ class Gaussian(Family):
             form = Tied(centre, np.ones(d), names, False, r, nu, mean)
         elif self.is_diagonal:
             spread = np.sqrt(mean)
-            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread), laws)
+            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.max_distance(centre, spread), laws)
         else:
             mean = np.diag(mean) if laws else mean
             form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_gaps, r, nu, mean, laws)
