@@ -139,7 +139,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
         places = frame.places
         common["stream"] = {
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
-            "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
+            "has_gaps": places.has_missing, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
             "covariates": [[put(array) for array in counted] for counted in places.covariates], "size": places.size,
             "sums": {name: put(values) for name, values in frame.sums.items()}, "has_first": frame.has_first,
         }

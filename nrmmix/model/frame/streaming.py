@@ -84,7 +84,7 @@ class Index:
     digest: str  # of what is used
     low: np.ndarray  # (d,) smallest responses
     high: np.ndarray  # (d,)
-    has_gaps: bool
+    has_missing: bool
     covariates: tuple[Counted, ...] = ()  # values of each
     size: float | None = None  # sum of the weights of the rows; None where each counts once
 
@@ -133,7 +133,7 @@ class StreamedFrame(ModelFrame):
         rows, size = self.sums.get(FIRST, (self.n_used, self.size))
         ends = places.low[columns], places.high[columns]
         counted = () if self.tallied is None else self.tallied.of(columns, inputs)
-        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size), counted)
+        return StreamedSummary(int(rows), pieces, ends, places.has_missing, self.sums, prefix(columns, inputs), float(size), counted)
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -329,7 +329,7 @@ def streamed_frame(
     for columns, inputs, own in means:
         if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
             size = own.n if places.size is None else places.size
-            sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_gaps, size).items()}
+            sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_missing, size).items()}
     return streamed(few, source, places, missing, gathered.stamp, sums, tallied=tallied)
 
 
@@ -526,7 +526,7 @@ def index_of(
     `means` of some responses and inputs, and what is `tallied` of all, are added to.
     """
     d = len(frame.response_names)
-    rows, used, digest, has_gaps, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
+    rows, used, digest, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
@@ -542,11 +542,11 @@ def index_of(
             tallied.add(y, x, weight)
         size += 0.0 if weight is None else float(weight.sum())
         if isinstance(y, np.ndarray) and len(y):
-            has_gaps = has_gaps or bool(np.isnan(y).any())
+            has_missing = has_missing or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
     of_weights = None if frame.weighed_by is None else size
     found = covariates.total(not are_more)
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, found, of_weights)
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_missing, found, of_weights)
 
 
 def weight_columns(weight: np.ndarray | None) -> tuple[np.ndarray, ...]:

@@ -53,7 +53,7 @@ class Summary:
         return None
 
     @property
-    def has_gaps(self) -> bool:
+    def has_missing(self) -> bool:
         return bool(np.isnan(self.y).any())
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +161,7 @@ class StreamedSummary(Summary):
         return column_sums(self.rows, (_times(of(y, x), *weight) for y, x, *weight in self.pieces()), by_column=True)
 
     @property
-    def has_gaps(self) -> bool:
+    def has_missing(self) -> bool:
         return self._gaps
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
@@ -260,13 +260,13 @@ class Means:
         self.inputs.add(_times(x if self.inputs_there is None else _or_nothing(x), weight))
         self.largest = np.maximum(self.largest, np.fmax.reduce(np.abs(x), axis=0, initial=0.0))
 
-    def found(self, has_gaps: bool, size: float) -> dict[str, np.ndarray]:
+    def found(self, has_missing: bool, size: float) -> dict[str, np.ndarray]:
         """Return sums by their names in a `StreamedSummary`, rows counted up to `size`; counts only where responses have gaps."""
         total = self.sums.total()
-        counts = self.there.total() if has_gaps else np.full(len(total), size)
+        counts = self.there.total() if has_missing else np.full(len(total), size)
         own = {} if self.inputs_there is None else {"input counts": self.inputs_there.total()}
         found = own | {"means": total / counts, "input means": self.inputs.total() / own.get("input counts", size), "largest": self.largest}
-        return found | ({"counts": counts} if has_gaps else {})
+        return found | ({"counts": counts} if has_missing else {})
 
 
 class ColumnSums:

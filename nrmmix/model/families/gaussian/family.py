@@ -199,7 +199,7 @@ class Gaussian(Family):
         if self.known_covariance is not None:
             return self._with_known_covariance(summary, usual, names)
         nu = self._degrees(d)
-        if self.covariance == "tied" and summary.has_gaps:
+        if self.covariance == "tied" and summary.has_missing:
             raise ValueError(
                 f'Gaussian("tied") has no way with missing responses ({", ".join(names)}); leave such rows out, missing="drop", or take '
                 'covariance="full".'
@@ -219,7 +219,7 @@ class Gaussian(Family):
         laws: tuple[Gamma, ...]
         if self.covariance == "spherical":
             scale = self._default_scale(usual, names, nu) if self.scale is None else none_or_positive("Gaussian", "scale", self.scale)
-            form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_gaps, r, nu)
+            form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_missing, r, nu)
             return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
         scale, laws = self._default_scale(usual, names, nu) if self.scale is None else self.scale, ()
         if is_law(scale):
@@ -231,10 +231,10 @@ class Gaussian(Family):
             form = Tied(centre, np.ones(d), names, False, r, nu, mean)
         elif self.is_diagonal:
             spread = np.sqrt(mean)
-            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.max_distance(centre, spread), laws)
+            form = NormalGamma(centre, spread, names, summary.has_missing, r, nu, summary.max_distance(centre, spread), laws)
         else:
             mean = np.diag(mean) if laws else mean
-            form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_gaps, r, nu, mean, laws)
+            form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_missing, r, nu, mean, laws)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
     def with_censored(self) -> Gaussian:
@@ -266,8 +266,8 @@ class Gaussian(Family):
         else:
             r = self.r
         full = d > 1 and not self.is_diagonal
-        kind = KnownCovarianceWithGaps if full and summary.has_gaps else KnownCovariance
-        form = kind(m, np.sqrt(variances), names, summary.has_gaps, r, covariance if full else variances)
+        kind = KnownCovarianceWithGaps if full and summary.has_missing else KnownCovariance
+        form = kind(m, np.sqrt(variances), names, summary.has_missing, r, covariance if full else variances)
         return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
 
     def _degrees(self, d: int) -> float:
