@@ -133,7 +133,7 @@ def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
                 "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
                 "spare": {
                     name: put(_narrow(values) if name in ("labels", "location") else values, f"chain{c}/spare_{name}")
-                    for name, values in checkpoint.ahead._asdict().items()
+                    for name, values in checkpoint.extra_draws._asdict().items()
                 },
             }
             for c, checkpoint in enumerate(run.checkpoints)
@@ -277,7 +277,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     for checkpoint in checkpoints:
         drawn = (checkpoint.iteration - run["tune"]) // run["thin"]
         _insist(drawn >= shape[1] if shape[1] else checkpoint.iteration >= 0, "iterations")
-        _insist(len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1], "spare draws")
+        _insist(len(checkpoint.extra_draws.scalars) == max(drawn, 0) - shape[1], "spare draws")
     return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
 
 
@@ -372,10 +372,10 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
 
 def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str) -> Checkpoint:
     """Return where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
-    room = Record.room(model, 1, 0).part(0)
-    ahead = {name: get(key) for name, key in spec["spare"].items()}
+    like_draws = Record.room(model, 1, 0).part(0)
+    extra = {name: get(key) for name, key in spec["spare"].items()}
     left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
-    spare = Record(*(_spare(name, ahead[name], empty, left_out) for name, empty in room._asdict().items()))
+    spare = Record(*(_spare(name, extra[name], empty, left_out) for name, empty in like_draws._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels) and spare.labels.shape[1]:
         _check_labels(spare.labels)
@@ -389,7 +389,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     midway = any(within) or len(order) > 0
     state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway or (name == SUMS and name in spec["state"])}
     _, like = arrays_of(model, K, entries=())
-    beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}
+    beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(like_draws.imputed.shape[1])}
     for name, values in state.items():
         wanted = beside[name] if name in beside else getattr(like, name)
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else (K, *wanted.shape[1:]) if name in IN_STEPS else wanted.shape

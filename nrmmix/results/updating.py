@@ -138,7 +138,8 @@ def _of_table(model: Specification, side: Stacked, new: Any) -> New:
     ends: tuple[Any, Any] = np.inf, -np.inf
     if isinstance(y, np.ndarray) and len(y):
         ends = np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)
-    places = Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_missing=False, covariates=_values(z), size=found.size)
+    rows_of_parts, used_of_parts = np.array([0, len(used)]), np.array([0, y.shape[0]])
+    places = Index(rows_of_parts, used_of_parts, "", *ends, has_missing=False, covariates=_values(z), size=found.size)
     return New(found, places, y if frame.is_sparse else table.loc[used], z, weight)
 
 

@@ -73,7 +73,7 @@ class Checkpoint:
     iteration: int
     generator: dict[str, Any]  # state of the bit generator
     state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
-    ahead: Record  # draws recorded beyond those of the shortest chain
+    extra_draws: Record  # draws recorded beyond those of the shortest chain
     within: tuple[int, int, int] = (0, 0, 0)  # move, call, and 1 where that call has begun: where in an iteration it stands
     order: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # observations that the start has still to go through
     way: str = ""  # trees by which they do, or one by one
@@ -172,7 +172,7 @@ class Chain:
                 self.state.num[layout.HEAT] -= 1
                 self.order = np.arange(len(self.state.labels) if self.state.num[layout.HEAT] > 0 else 0, dtype=np.int64)
 
-    def checkpoint(self, ahead: Record) -> Checkpoint:
+    def checkpoint(self, extra_draws: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
         kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
         if self.data.guide.size:  # the guide's statistics, the last block's, are made anew
@@ -184,7 +184,7 @@ class Chain:
         kept["num"][layout.HALT] = 0
         move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
         generator = dict(self.rng.bit_generator.state)
-        found = Checkpoint(self.iteration, generator, kept, ahead, (move, call, within), self.order.copy(), self.way)
+        found = Checkpoint(self.iteration, generator, kept, extra_draws, (move, call, within), self.order.copy(), self.way)
         kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 
