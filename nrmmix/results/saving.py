@@ -127,7 +127,7 @@ def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
             {
                 "iteration": checkpoint.iteration,
                 "within": list(checkpoint.within),
-                "way": checkpoint.way,
+                "way": checkpoint.init,
                 "generator": checkpoint.generator,
                 "order": put(checkpoint.order, f"chain{c}/order"),
                 "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
@@ -385,7 +385,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     state = {name: get(spec["state"][name]) for name in names}
     K = state["size"].shape[0]
     _insist(K <= model.n_obs, "chain's clusters")
-    within, order, way = _within(spec, get, state["labels"], cycle)
+    within, order, init = _within(spec, get, state["labels"], cycle)
     midway = any(within) or len(order) > 0
     state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway or (name == SUMS and name in spec["state"])}
     _, like = arrays_of(model, K, entries=())
@@ -433,21 +433,21 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
     release(generator(spec["generator"]))
     _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MAX_ITERATIONS, "iterations")
-    return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, way)
+    return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, init)
 
 
 def _within(
     spec: dict[str, Any], get: Callable[[str], np.ndarray], labels: np.ndarray, cycle: Cycle
 ) -> tuple[tuple[int, int, int], np.ndarray, str]:
     """Return where in an iteration a chain stands, who has still to enter, and how."""
-    within, way = tuple(spec.get("within", (0, 0, 0))), spec.get("way", "")
+    within, init = tuple(spec.get("within", (0, 0, 0))), spec.get("way", "")
     order = get(spec["order"]) if "order" in spec else np.zeros(0, np.int64)
     sound = len(within) == 3 and all(type(place) is int and place >= 0 for place in within) and within[2] <= 1
     _insist(sound and within[0] < len(cycle.moves), "chain's place")
     # a call that has begun can only be taken up again where nothing is lost between calls: of a sweep over all rows
     _insist(within[2] == 0 or cycle.moves[within[0]] == Gibbs(), "chain's place")
-    _insist(order.dtype == np.int64 and order.ndim == 1 and labels.ndim == 1 and way in ("", *STARTS), "chain's start")
-    return within, order, way
+    _insist(order.dtype == np.int64 and order.ndim == 1 and labels.ndim == 1 and init in ("", *STARTS), "chain's start")
+    return within, order, init
 
 
 def _spare(name: str, values: np.ndarray, empty: np.ndarray, left_out: tuple[str, ...]) -> np.ndarray:

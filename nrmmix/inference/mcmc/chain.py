@@ -76,7 +76,7 @@ class Checkpoint:
     extra_draws: Record  # draws recorded beyond those of the shortest chain
     within: tuple[int, int, int] = (0, 0, 0)  # move, call, and 1 where that call has begun: where in an iteration it stands
     order: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # observations that the start has still to go through
-    way: str = ""  # trees by which they do, or one by one
+    init: str = ""  # trees by which they do, or one by one
 
     @property
     def is_midway(self) -> bool:
@@ -96,7 +96,7 @@ class Chain:
     record: Record
     control: np.ndarray
     enter: Callable[[np.ndarray], np.ndarray] | None = None  # labels of those in an order, where trees tell them
-    way: str = ""  # which trees
+    init: str = ""  # which trees
     sink: Callable[[Record, int], None] | None = None  # takes draws out of the record, and the number of the first of them
     first: int = 0  # draws that it has taken
     failed: bool = False  # a move has ended with an exception, which compiled code does not pass on
@@ -184,7 +184,7 @@ class Chain:
         kept["num"][layout.HALT] = 0
         move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
         generator = dict(self.rng.bit_generator.state)
-        found = Checkpoint(self.iteration, generator, kept, extra_draws, (move, call, within), self.order.copy(), self.way)
+        found = Checkpoint(self.iteration, generator, kept, extra_draws, (move, call, within), self.order.copy(), self.init)
         kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 
@@ -219,7 +219,7 @@ def new_chain(
         redraw(data, state, rng)
     if n_clusters and len(data.shared):
         redraw_shared(data, state, rng)
-    trees = [way for way, label in BY_TREES.items() if labels.min(initial=UNASSIGNED) == label]
+    trees = [init for init, label in BY_TREES.items() if labels.min(initial=UNASSIGNED) == label]
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
@@ -232,11 +232,11 @@ def new_chain(
     return chain
 
 
-def _enters_by(chain: Chain, model: Specification, way: str) -> None:
+def _enters_by(chain: Chain, model: Specification, init: str) -> None:
     """Observations that have still to enter do so by trees."""
     if why := only_with_unions(model) or too_large(model):
-        raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
-    chain.way, chain.enter = way, partial(first_labels, model, way)
+        raise ValueError(f'init="{init}": {why}; other starts are "sequential", "one", "each" or labels.')
+    chain.init, chain.enter = init, partial(first_labels, model, init)
     chain.enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
 
 
@@ -258,8 +258,8 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
     nobody = np.full(model.n_obs, UNASSIGNED, np.int64)
     chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
     chain.order = checkpoint.order.copy()
-    if checkpoint.way and len(checkpoint.order):
-        _enters_by(chain, model, checkpoint.way)
+    if checkpoint.init and len(checkpoint.order):
+        _enters_by(chain, model, checkpoint.init)
     # nobody enters one by one: the permutation that `new_chain` drew does not count
     _put_back(model, cycle, chain, checkpoint)
     return chain

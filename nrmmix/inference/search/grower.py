@@ -187,10 +187,10 @@ def _expected_clusters(state: layout.State) -> int:
     return int(clusters)
 
 
-def first_labels(model: Specification, way: str, order: np.ndarray) -> np.ndarray:
+def first_labels(model: Specification, init: str, order: np.ndarray) -> np.ndarray:
     """Labels (n,) of a chain that starts by one of STARTS, from all rows in an order; of none it has compiled what is needed."""
-    grower = TreeGrower(model, way == "ibhc")
-    if way == "ibhc_noisy":
+    grower = TreeGrower(model, init == "ibhc")
+    if init == "ibhc_noisy":
         return grower.insert_noisily(order)
     if not len(order):
         grower.compile(np.zeros(0, np.int64))

@@ -86,7 +86,7 @@ class Variational(Method):
         if name == "merges" and isinstance(value, str):
             if value in cls.how_to_merge:
                 return value
-            other = "".join(f' or "{way}"' for way in cls.how_to_merge)
+            other = "".join(f' or "{how}"' for how in cls.how_to_merge)
             raise ValueError(f"merges must be True or False{other}, not {value!r}.")
         if name in ("tol", "births", "merges") and value is None:
             return None

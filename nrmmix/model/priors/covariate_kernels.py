@@ -180,7 +180,7 @@ class CovariateKernel:
         if isinstance(self.locations, np.ndarray):
             places, weights = own_places(self.locations, self.weights, distinct, category, names, own)
         else:
-            places = places_of(distinct, scales, *self._way(q, any(per_atom), bool(category.any())))
+            places = places_of(distinct, scales, *self._rule(q, any(per_atom), bool(category.any())))
             weights = np.full(len(places), 1.0 / len(places))
         widths, chances = self._candidates([part.width for part in parts if isinstance(part.width, PerAtom)])
         if len(places) * len(widths) > MAX_PAIRS:
@@ -209,18 +209,18 @@ class CovariateKernel:
         widths, chances = candidates(own[:1] if self.shared_width else own)
         return np.repeat(widths, len(own), axis=1) if self.shared_width and own else widths, chances
 
-    def _way(self, q: int, per_atom: bool, categories: bool) -> tuple[str, int]:
+    def _rule(self, q: int, per_atom: bool, categories: bool) -> tuple[str, int]:
         """Return how to choose the places of atoms, and at most how many."""
         simple = q == 1 and not categories
         most = MAX_LOCATIONS if not per_atom else ONE_COVARIATE if q == 1 else SEVERAL_COVARIATES
         if self.locations is None:
             return ("spaced" if per_atom and simple else "unique"), most
-        way, most = (self.locations, most) if isinstance(self.locations, str) else self.locations
-        if way == "spaced" and not simple:
+        rule, most = (self.locations, most) if isinstance(self.locations, str) else self.locations
+        if rule == "spaced" and not simple:
             raise ValueError(
                 f"{type(self).__name__}: locations are spaced equally in one covariate of numbers; give 'farthest' or 'quantiles'."
             )
-        return way, most
+        return rule, most
 
     def log_kernel(self, distance: np.ndarray, width: Any) -> np.ndarray:
         """log K (m, P) from distances (q, m, P) at widths (q,), a product over these covariates."""
