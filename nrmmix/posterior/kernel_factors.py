@@ -21,7 +21,7 @@ from nrmmix.model.priors.gamma_weights import GammaWeights
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.factors import FactorPosterior, component_clusters
+from nrmmix.posterior.factors import FactorPosterior, component_clusters, most_probable
 
 MIN_WEIGHT = 1e-250  # of a weight
 
@@ -140,10 +140,7 @@ class KernelFactorPosterior(NamedTuple):
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable component (n,) int32 of each fitted row, and the probability of that (n,)."""
-        component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
-        for some, r in self.blocks():
-            component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
-        return component, probability
+        return most_probable(self.blocks(), self.rows.n)
 
 
 AnyPosterior: TypeAlias = Posterior | FactorPosterior | KernelFactorPosterior
