@@ -284,8 +284,8 @@ def _of_points(
 
 def _levels_of_points(query: Query, points: np.ndarray, responses: np.ndarray) -> dict[str, np.ndarray]:
     if query.joint:
-        of = [np.full(len(points), j) for j in query.responses]
-        return {query.names[j]: label(query.model, of[j], query.units.shown(points[:, j], of[j])) for j in query.responses}
+        of = [(j, np.full(len(points), j), column) for j, column in zip(responses, points.T, strict=True)]
+        return {query.names[j]: label(query.model, own, query.units.shown(column, own)) for j, own, column in of}
     return _levels(query, responses) | {"y": label(query.model, responses, query.units.shown(points[:, 0], responses))}
 
 
@@ -348,34 +348,23 @@ def _given(query: Query) -> pd.DataFrame:
         return OF_POINTS[kind](np.stack([query.units.evaluated(kind, row, of_rows) for row in flat]), of_rows, each)
 
     found = over_known(make, y, positions, states, query.rows, query.interval, query.seed) if len(positions) else None
-    if points is not None:
-        m = points.shape[1]
-        at_each = np.broadcast_to(points, (len(y), m, len(wanted)))
-        flat: np.ndarray
-        if joint:
-            flat = at_each.reshape(-1, len(wanted))
-            shown = [query.units.shown(flat[:, a], np.full(len(flat), j)) for a, j in enumerate(wanted)]
-            levels = {query.names[j]: label(model, np.full(len(flat), j), shown[a]) for a, j in enumerate(wanted)}
-        else:
-            flat = at_each.swapaxes(1, 2).reshape(-1)
-            levels = {name: np.tile(values, len(y)) for name, values in _levels(query, of_rows).items()}
-            levels |= {"y": label(model, np.tile(of_rows, len(y)), query.units.shown(flat, np.tile(of_rows, len(y))))}
-        W = m if joint else m * len(wanted)
-    else:
+    if points is None:
         W = max(len(values) for values in levels.values()) if levels else 1
         levels = {name: np.tile(values, len(y)) for name, values in levels.items()}
+    else:
+        m, k = points.shape[1:]
+        at_each = np.broadcast_to(points, (len(y), m, k))
+        flat, W = (at_each.reshape(-1, k), m) if joint else (at_each.swapaxes(1, 2).reshape(-1, 1), m * k)
+        of_flat = wanted if joint else np.tile(of_rows, len(y))
+        levels = _levels_of_points(query, flat, of_flat)
     out = np.full((len(y), W, 3), np.nan)
     if found is not None:
         out[positions] = found
-    if query.units.back and points is not None:
-        if joint:
-            out *= query.units.jacobian(flat, wanted).reshape(len(y), W, 1)
-        else:
-            out = query.units.changed(kind, out.reshape(-1, 3), flat, np.tile(of_rows, len(y))).reshape(out.shape)
-    elif query.units.back and kind == "mean":
-        for a, j in enumerate(wanted):  # affine
-            if int(j) in query.units.back:
-                back = query.units.back[int(j)]
+    if points is not None:
+        out = _in_units(query, out.reshape(-1, 3), flat, of_flat).reshape(out.shape)
+    elif kind == "mean":
+        for a, j in enumerate(map(int, wanted)):  # affine
+            if back := query.units.back.get(j):
                 out[:, a] = back.inverse(out[:, a][:, [0, 1, 2] if back.increases else [0, 2, 1]])
     return _frame(out, _index(query.rows.index, W, levels))
 
