@@ -158,7 +158,7 @@ def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, units: 
     at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     ordered = at[:, [names.index(name) for name in fit.model.frame.response_names]]
     values = predicted(fit, kind="density", at=ordered, units=units, **bands)
-    _contours(ax, x1, x2, values["estimate"].to_numpy().reshape(len(x2), len(x1)))
+    contours(ax, x1, x2, values["estimate"].to_numpy().reshape(len(x2), len(x1)))
 
 
 def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], units: str, bands: Bands) -> None:
@@ -174,13 +174,13 @@ def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], units: 
             slope = slope * back.jacobian(column)
             column[:] = back.forward(column)
     values = slope * marginal_density(fit.posterior, names, at, min(bands.get("draws", PAIR_DRAWS), PAIR_DRAWS))
-    _contours(ax, x1, x2, values.reshape(len(x2), len(x1)), named=False)
+    contours(ax, x1, x2, values.reshape(len(x2), len(x1)), named=False)
 
 
-def _contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named: bool = True) -> None:
+def contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named: bool = True) -> None:
     """Contours of a density (x2, x1) inside which stated probabilities lie; of small panels without numbers."""
     cell = (x1[1] - x1[0]) * (x2[1] - x2[0])
-    levels = {level: mass for mass in MASSES if (level := _level(values, cell, mass)) is not None}
+    levels = {level: mass for mass in MASSES if (level := level_holding(values, cell, mass)) is not None}
     if levels:
         heights = sorted(levels)
         shades = [(style.BLUE, 0.08 + 0.10 * depth) for depth in range(len(heights))]
@@ -226,7 +226,7 @@ def _placed(model: Specification, name: str, units: str, step: float = style.GOL
     return values if back is None else back.inverse(values)
 
 
-def _level(values: np.ndarray, cell: float, mass: float) -> float | None:
+def level_holding(values: np.ndarray, cell: float, mass: float) -> float | None:
     """Density above which points of the grid hold the mass; None where the grid does not reach that far into the tails."""
     falling = np.sort(values.ravel())[::-1]
     held = np.cumsum(falling) * cell

@@ -111,7 +111,7 @@ def ppc(
                 continue
             observed, at = observed[~np.isnan(observed)], at if curve == "density" else np.zeros(0)
             x = reached_by(style.padded(observed, 0.2, CELLS), back)
-            shape = _smoothed(x, observed, at) if curve == "density" else _ecdf(x)
+            shape = smoothed(x, observed, at) if curve == "density" else ecdf(x)
             for k, values in enumerate(simulated):
                 label = None if k else f"{len(simulated)} replicates"
                 one.plot(x, shape(values[~np.isnan(values)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
@@ -131,7 +131,7 @@ def _survival(model: Specification, ax: Axes, name: str, simulated: np.ndarray, 
     """Shares of each replicate beyond y, and the curve of the rows that assumes nothing."""
     values, _ = seen_in(model, name, back)
     x = reached_by(style.padded(values[~np.isnan(values)], 0.1, CELLS), back)
-    beyond = _ecdf(x)
+    beyond = ecdf(x)
     for k, one in enumerate(simulated):
         label = None if k else f"{len(simulated)} replicates"
         ax.plot(x, 1.0 - beyond(one[~np.isnan(one)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
@@ -161,7 +161,7 @@ def _frequencies(model: Specification, ax: Axes, name: str, observed: np.ndarray
     style.density_axis(ax)
 
 
-def _smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndarray = ()) -> Callable[[np.ndarray], np.ndarray]:
+def smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndarray = ()) -> Callable[[np.ndarray], np.ndarray]:
     """Kernel density estimates on the grid x, apart from point masses; values beyond it count too."""
     observed = observed[~np.isin(observed, at)]
     spread = np.subtract(*np.quantile(observed, [0.75, 0.25])) / 1.34
@@ -179,7 +179,7 @@ def _smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndar
     return estimate
 
 
-def _ecdf(x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def ecdf(x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return lambda values: np.searchsorted(np.sort(values), x, side="right") / len(values)
 
 

@@ -226,7 +226,7 @@ def new_chain(
     if heated:
         state.num[layout.HEAT] = gibbs.HEATED_SWEEPS
         order = order if len(order) else np.arange(len(labels), dtype=np.int64)
-    chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(_put_back, model, cycle))
+    chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(put_back, model, cycle))
     if trees:
         _enters_by(chain, model, trees[0])
     return chain
@@ -261,11 +261,11 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
     if checkpoint.init and len(checkpoint.order):
         _enters_by(chain, model, checkpoint.init)
     # nobody enters one by one: the permutation that `new_chain` drew does not count
-    _put_back(model, cycle, chain, checkpoint)
+    put_back(model, cycle, chain, checkpoint)
     return chain
 
 
-def _put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Checkpoint) -> None:
+def put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Checkpoint) -> None:
     """Make a chain stand where one stood at a checkpoint; what moves keep in their scratch begins anew."""
     _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model), entries=())
     for name in BY_CLUSTER:

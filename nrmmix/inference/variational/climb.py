@@ -179,14 +179,14 @@ class Climb:
             return False
         self.has_tried_others = True
         before = self.memory.bound()
-        self._tries_fewer()
+        self.try_fewer()
         if self._tries_cuts():
-            self._tries_fewer()
+            self.try_fewer()
         if self.memory.bound() > before:
             self.kept = self.memory.factors, self.memory.bound()
         return self.memory.bound() > before
 
-    def _tries_fewer(self) -> None:
+    def try_fewer(self) -> None:
         """Go down to one component, half of them joined at a time, and back to where the bound was highest."""
         memory, number = self.memory, self.number
         best, kept, side = memory.bound(), memory.snapshot(), memory.side

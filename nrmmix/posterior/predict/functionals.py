@@ -69,7 +69,7 @@ class Functional:
         """The estimate (..., W), or what is made of draws (draws, ..., W) where it has to come from these."""
         return estimate
 
-    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Averages (cases, J) over a state's clusters, and (cases, W) of a drawn measure, where there is a quicker way than by `values`."""
         return None
 
@@ -234,7 +234,7 @@ class Quantile(Cdf):
                     out[:, j][(out[:, j] >= just_below(at)) & (out[:, j] <= at)] = at
         return out.reshape(len(values), -1)
 
-    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Solve where rows have inputs: distribution functions of t are added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
@@ -358,10 +358,10 @@ def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States
     for cases, functional, given in _pieces(make, rows):
         each = 8 * (functional.J * (3 + MANY) + locations * (2 if rows.covariates is None else 2 + rows.covariates.shape[1]))
         for part in parts(len(cases), each):
-            own = _Cases(states.model, rows, cases[part], given[part])
+            own = Cases(states.model, rows, cases[part], given[part])
 
             def work(
-                state: PosteriorState, functional: Functional, t: int, _: Any, own: _Cases = own, those: np.ndarray = cases[part],
+                state: PosteriorState, functional: Functional, t: int, _: Any, own: Cases = own, those: np.ndarray = cases[part],
                 given: np.ndarray = given[part],
             ) -> Any:
                 found[t, those] = functional.finish(own.expected(state, functional.values(state)), given)
@@ -379,11 +379,11 @@ def _over_parts(
         J = functional.J
         each = 8 * (len(states) * W + 3 * J + (functional.held * J if rows.has_inputs else 0))
         for part in parts(len(cases), each):
-            own = _Cases(states.model, rows, cases[part], given[part])
+            own = Cases(states.model, rows, cases[part], given[part])
             sampled = np.zeros((len(states), len(part), W))
 
             def work(
-                state: PosteriorState, functional: Functional, t: int, child: Any, own: _Cases = own, sampled: np.ndarray = sampled,
+                state: PosteriorState, functional: Functional, t: int, child: Any, own: Cases = own, sampled: np.ndarray = sampled,
                 given: np.ndarray = given[part],
             ) -> Any:
                 measure = state.measure(child).seen_from(own.covariates)
@@ -446,7 +446,7 @@ def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> I
         yield cases, make(rows.inputs[some]), rows.given[cases] - some[0]
 
 
-class _Cases:
+class Cases:
     """Averages of a functional for cases, each with its covariates and its row of inputs."""
 
     def __init__(self, model: Specification, rows: PredictionRows, cases: np.ndarray, given: np.ndarray):

@@ -85,7 +85,7 @@ def replicates(
             uniform = noise.random(len(ok))
             for b, (block, own) in enumerate(zip(blocks, of_blocks, strict=True)):
                 share, _ = measure.shares(covariates(b))
-                atom = _inverse(share, own.place[own.row], uniform[block])
+                atom = atoms_by_shares(share, own.place[own.row], uniform[block])
                 new = atom == share.shape[1]
                 theta = measure.theta[:, np.where(new, 0, atom)]
                 theta[:, new] = state.new_components(int(new.sum()), fresh)
@@ -128,7 +128,7 @@ def replicates_given(
                 continue
             terms = terms_of(state, row)
             share = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
-            cluster = np.minimum(_inverse(share, np.arange(len(row)), rng.random(len(row))), share.shape[1] - 1)
+            cluster = np.minimum(atoms_by_shares(share, np.arange(len(row)), rng.random(len(row))), share.shape[1] - 1)
             inputs = np.broadcast_to(own.own_inputs()[row if rows.has_inputs else 0], (len(row), rows.inputs.shape[1]))
             of_rows = [None if total is None else total[ok[row]] for total in totals]
             values[replicate, row] = draw_rest(state, cluster, y[ok[row]], inputs, of_rows, rng)
@@ -160,7 +160,7 @@ def _totals(model: Specification, read: Rows) -> list[np.ndarray | None]:
     return model.blocks.totals(response)
 
 
-def _inverse(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def atoms_by_shares(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Atom of each uniform number by the shares (R, M) of its row; M where it falls on the rest."""
     R, M = share.shape
     steps = np.cumsum(share, axis=1) + np.arange(R)[:, None]  # rows end to end: one sorted array
