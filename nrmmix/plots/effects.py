@@ -214,14 +214,12 @@ def surface(
         See `plot`.
     x : two names, optional
         Covariates that are numbers; default the first two.
-    response, at
+    response, at, units
         See `effects`.
     points : int, default 40
         Points along each axis.
     draws : int, default 200
         Posterior draws to use.
-    units : {"formula", "response"}, default "formula"
-        See `effects`.
 
     Returns
     -------

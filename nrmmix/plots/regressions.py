@@ -221,12 +221,10 @@ def conditional(
     ----------
     fit, ax, **bands
         See `plot`; `draws` is 200 by default, which are enough for means without bands.
-    response : str or sequence of str, optional
-        Default every response.
+    response, units
+        See `mean`.
     points : int, default 100
         Points along each axis.
-    units : {"formula", "response"}, default "formula"
-        See `mean`.
 
     Returns
     -------
@@ -324,12 +322,10 @@ def slices(
         See `plot`.
     x : sequence, optional
         Values of the covariate; default its quantiles at 10, 30, 50, 70 and 90%, or its levels, of more than eight those that occur most.
-    response : str or sequence of str, optional
-        Default every response.
+    response, units
+        See `mean`.
     points : int, default 200
         Points along the response.
-    units : {"formula", "response"}, default "formula"
-        See `mean`.
 
     Returns
     -------

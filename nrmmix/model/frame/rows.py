@@ -23,15 +23,7 @@ class FittedRows:
     data = None  # what a caller gave
 
     def __init__(self, frame: ModelFrame):
-        self.frame = frame
-
-    @property
-    def index(self) -> pd.Index:
-        return self.frame.index
-
-    @property
-    def as_given(self) -> pd.DataFrame:
-        return self.frame.source
+        self.frame, self.index, self.as_given = frame, frame.index, frame.source
 
     def covariates(self) -> tuple[np.ndarray, np.ndarray]:
         assert self.frame.covariates is not None

@@ -296,9 +296,7 @@ class Laplace(CovariateKernel):
 
     Parameters
     ----------
-    width : float, LogNormal, Gamma, Beta or PerAtom, or a sequence of them
-        In units of the scaled covariate; see `SquaredExponential`.
-    locations, weights, scale, groups
+    width, locations, weights, scale, groups
         See `SquaredExponential`.
 
     Raises
@@ -350,9 +348,7 @@ class Epanechnikov(CovariateKernel):
 
     Parameters
     ----------
-    width : float, LogNormal, Gamma, Beta or PerAtom, or a sequence of them
-        In units of the scaled covariate; see `SquaredExponential`.
-    locations, weights, scale, groups
+    width, locations, weights, scale, groups
         See `SquaredExponential`.
 
     Raises
@@ -377,9 +373,7 @@ class Triangular(CovariateKernel):
 
     Parameters
     ----------
-    width : float, LogNormal, Gamma, Beta or PerAtom, or a sequence of them
-        In units of the scaled covariate; see `SquaredExponential`.
-    locations, weights, scale, groups
+    width, locations, weights, scale, groups
         See `SquaredExponential`.
 
     Raises

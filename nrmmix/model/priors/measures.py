@@ -198,10 +198,8 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
 
     Parameters
     ----------
-    mass : float, Gamma or LogNormal, default Gamma(1, 1)
-        As in `NGGP`.
-    tau : float, default 1.0
-        As in `NGGP`.
+    mass, tau
+        See `NGGP`.
 
     Raises
     ------
