@@ -43,8 +43,8 @@ def write(file: BinaryIO, header: Mapping[str, Any], arrays: Mapping[str, np.nda
     array([0, 1, 4])
     """
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    held: dict[str, Any] = {HEADER: text, **arrays}
-    np.savez_compressed(file, **held)
+    members: dict[str, Any] = {HEADER: text, **arrays}
+    np.savez_compressed(file, **members)
 
 
 def read(

@@ -102,23 +102,23 @@ def decode_model(made: type, spec: dict[str, Any], get: Callable[[str], np.ndarr
 
 def to_bytes(model: Any) -> bytes:
     """A specification with its data, as pickle and copy keep it."""
-    held: dict[str, np.ndarray] = {}
-    archive.write(file := io.BytesIO(), encode_model(model, keeper(held)), held)
+    stored: dict[str, np.ndarray] = {}
+    archive.write(file := io.BytesIO(), encode_model(model, keeper(stored)), stored)
     return file.getvalue()
 
 
 def from_bytes(made: type, content: bytes) -> Any:
     """The specification of `to_bytes`."""
-    header, held = archive.read(io.BytesIO(content), math.inf)
-    return decode_model(made, header, held.__getitem__)
+    header, stored = archive.read(io.BytesIO(content), math.inf)
+    return decode_model(made, header, stored.__getitem__)
 
 
-def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
-    """A function that keeps arrays in `held`, and returns the names that they are kept by."""
+def keeper(stored: dict[str, np.ndarray]) -> Callable[..., str]:
+    """A function that keeps arrays in `stored`, and returns the names that they are kept by."""
 
     def put(array: np.ndarray, name: str = "") -> str:
-        name = name or f"data/{len(held)}"
-        held[name] = array
+        name = name or f"data/{len(stored)}"
+        stored[name] = array
         return name
 
     return put

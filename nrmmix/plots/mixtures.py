@@ -96,8 +96,8 @@ def density(
     30
     """
     check(fit.model, "density")
-    names, held = responses(fit.model, response), shapes(fit.model)
-    plane = len(names) == 2 == fit.model.n_dim and set(held.values()) == {NUMBER} and not fit.model.frame.input_names
+    names, shape_of = responses(fit.model, response), shapes(fit.model)
+    plane = len(names) == 2 == fit.model.n_dim and set(shape_of.values()) == {NUMBER} and not fit.model.frame.input_names
     plane = plane and not any(len(masses_of(fit.model, name)) for name in names)
     points = (PLANE_POINTS if plane else POINTS) if points is None else count("points", points, 2)
     shown = [called(name, back_of(fit.model, name, units)) for name in names]
@@ -109,7 +109,7 @@ def density(
             style.dress(ax, *shown)
         else:
             _one(fit, ax, names[0], points, units, bands)
-            style.dress(ax, shown[0], "density" if held[names[0]] == NUMBER else "probability")
+            style.dress(ax, shown[0], "density" if shape_of[names[0]] == NUMBER else "probability")
         style.legend(ax)
         return ax
 
@@ -197,7 +197,7 @@ def contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named
 def _pairs(
     fit: MCMCResult, ax: Any, names: Sequence[str], shown: Sequence[str], points: int, units: str, bands: Bands
 ) -> np.ndarray:
-    d, held = len(names), shapes(fit.model)
+    d, shape_of = len(names), shapes(fit.model)
     if ax is not None:
         raise ValueError(f"the densities of {d} responses need {d} x {d} axes of their own; leave out ax, or name one by response=.")
     with style.figure(d, d, (2.1, 1.9)) as axes:
@@ -210,12 +210,12 @@ def _pairs(
                 x, y = _placed(fit.model, names[j], units), _placed(fit.model, names[i], units, style.PLASTIC)
                 axes[i, j].plot(x, y, **style.points(len(x), 3))
                 smooth = not any(len(masses_of(fit.model, name)) for name in (names[i], names[j]))
-                if held[names[i]] == held[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
+                if shape_of[names[i]] == shape_of[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
                     _contours_of_pair(fit, axes[i, j], (names[j], names[i]), units, bands)
-                if held[names[i]] == LEVELS:
+                if shape_of[names[i]] == LEVELS:
                     style.level_axis(axes[i, j], "y", categories_of(fit.model, names[i]))
         handles = {one.get_label(): one for ax in (*axes.diagonal(), axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
-        first = "density" if held[names[0]] == NUMBER else "probability"
+        first = "density" if shape_of[names[0]] == NUMBER else "probability"
         style.dress_triangle(axes, shown, [first, *shown[1:]], list(handles.values()))
         return axes
 

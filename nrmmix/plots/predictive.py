@@ -92,7 +92,7 @@ def ppc(
     """
     known_name("curve", curve, CURVES)
     check(fit.model, "ppc")
-    names, n_obs, held = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
+    names, n_obs, shape_of = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
     draws = count("draws", draws, 1)
     with style.panels(ax, names, "response") as axes:
         replicates = fit.simulate(draws=draws, rng=rng)
@@ -105,7 +105,7 @@ def ppc(
                 _survival(fit.model, one, name, simulated, back)
                 style.dress(one, pooled, "probability of more")
                 continue
-            if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
+            if shape_of[name] == LEVELS or (shape_of[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
                 continue

@@ -90,9 +90,9 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
 
 
 def _largest_shares(model: Specification, ax: Any, values: np.ndarray, sizes: np.ndarray, order: np.ndarray, words: int) -> Any:
-    held, names = shapes(model), np.array(model.blocks.mean_names(), dtype=object)
+    shape_of, names = shapes(model), np.array(model.blocks.mean_names(), dtype=object)
     of = np.array(model.frame.response_names, dtype=object)[model.blocks.mean_responses()]
-    own = np.flatnonzero([held[name] == SHARE for name in of])
+    own = np.flatnonzero([shape_of[name] == SHARE for name in of])
     overall = np.concatenate([_overall(model, block.columns) for block in model.blocks.blocks if block.family.needs_totals])
     titles = [f"cluster {k} ({sizes[k]})" for k in order]
     with style.panels(ax, titles, "clusters", size=(3.4, 0.24 * min(words, len(own)) + 0.9)) as axes:

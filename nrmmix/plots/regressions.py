@@ -248,7 +248,7 @@ def conditional(
     check(fit.model, "conditional")
     own: Bands = {"draws": IMAGE_DRAWS, **bands}
     names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points)
-    x, size, held = grid.position, len(grid.position), shapes(fit.model)
+    x, size, shape_of = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
@@ -259,13 +259,13 @@ def conditional(
             # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
             image = one.imshow(
                 values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto",
-                interpolation="bilinear" if held[name] == kinds.NUMBER else "nearest",
+                interpolation="bilinear" if shape_of[name] == kinds.NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
             masses, shown = masses_of(fit.model, name), name if back is None else back.column
             masses = masses if back is None else back.inverse(masses)
             apart = f" apart from {' and '.join(f'{at:g}' for at in masses)}" if len(masses) else ""
-            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {shown}{apart}")
+            style.color_bar(one, image, f"{'density' if shape_of[name] == kinds.NUMBER else 'probability'} of {shown}{apart}")
             for at in masses:
                 _widening(one, grid, at, grid.spread(grid.predict("density", at=at, **options), 1)[:, 0, 0])
             observed = values_of(fit.model, name)
@@ -276,14 +276,14 @@ def conditional(
             if len(masses):
                 y = np.union1d(y, [masses, np.nextafter(masses, -np.inf)])
             cdf = grid.spread(grid.predict("cdf", at=y, **options), len(y))[..., 0]
-            if held[name] == kinds.NUMBER:
+            if shape_of[name] == kinds.NUMBER:
                 curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
             else:
                 places = np.array([np.searchsorted(row, IMAGE_QUANTILES) for row in cdf])
                 curves = np.where(np.isnan(cdf[:, :1]), np.nan, np.append(y, np.nan)[places])
             quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
             grid.dress(one, shown)
-            one.set_ylim(y[0] - step, y[-1] + step) if held[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
+            one.set_ylim(y[0] - step, y[-1] + step) if shape_of[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 

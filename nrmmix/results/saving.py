@@ -90,9 +90,9 @@ def save(fit: MCMCResult | SearchResult | VariationalResult, path: Any) -> Path:
 
 def write(model: Specification, run: Run, path: Path) -> None:
     """Write a run on a model to a file whose path has been checked: whole or not at all."""
-    header, held = encoded(model, partial(_chains, run))
+    header, arrays = encoded(model, partial(_chains, run))
     with files.replaced(path) as file:
-        archive.write(file, header, held)
+        archive.write(file, header, arrays)
 
 
 def check_model(model: Specification) -> None:
@@ -106,14 +106,14 @@ def encoded(
     """Header and arrays of a file; `more` is what the header has beside the model."""
     from nrmmix import __version__
 
-    held: dict[str, np.ndarray] = {}
-    put = keeper(held)
+    arrays: dict[str, np.ndarray] = {}
+    put = keeper(arrays)
     return {
         "format": FORMAT,
         "version": VERSION,
         "nrmmix": __version__,
         **encode_model(model, put),
-    } | more(put), held
+    } | more(put), arrays
 
 
 def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | SearchResult | V
         raise FileNotFoundError(f"there is no file {str(where)!r}." if not where.exists() else f"{str(where)!r} is no file of its own.")
     with where.open("rb") as file:
         try:
-            header, held = archive.read(file, max_bytes, _besides)
+            header, arrays = archive.read(file, max_bytes, _besides)
             if header["format"] != FORMAT:
                 raise ValueError(f"it holds {header['format']!r}")
         except archive.TooLarge as error:
@@ -216,7 +216,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | SearchResult | V
     if version < OLDEST:
         raise ValueError(f"{by_whom} from {OLDEST} on: fit the model again.")
     try:
-        return _restored(header, held)
+        return _restored(header, arrays)
     except NotKnown as error:
         raise ValueError(f"{str(where)!r} cannot be read: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
@@ -250,8 +250,8 @@ def _besides(header: dict[str, Any], claims: dict[str, tuple[tuple[int, ...], np
     return total
 
 
-def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | SearchResult | VariationalResult:
-    get = held.__getitem__
+def _restored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> MCMCResult | SearchResult | VariationalResult:
+    get = arrays.__getitem__
     from nrmmix.api import Model
 
     with warnings.catch_warnings():  # what was dropped then is marked so, and nothing else can be dropped now

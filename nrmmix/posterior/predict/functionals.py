@@ -53,7 +53,7 @@ class Functional:
 
     J: int
     W: int
-    held = MANY  # components whose values are held at once
+    n_at_once = MANY  # components whose values are held at once
     whole: Any = False  # (W,) whether the functional is a whole number
     points_of_states: Any = None  # what the states have made of points, where the functional needs that
 
@@ -210,7 +210,7 @@ class Quantile(Cdf):
         distributions = prior_distributions(states.model)
         self.q, self.asked, self.discrete = q, responses, [distributions[j].discrete for j in responses]
         if all(isinstance(distributions[j], StudentT) for j in responses):
-            self.held = 1  # see `shortcut`
+            self.n_at_once = 1  # see `shortcut`
         self.masses = [point_masses(distributions[j]) for j in responses]
         self.grids = [
             _with_jumps(grid, own) for grid, own in
@@ -377,7 +377,7 @@ def _over_parts(
     """Some cases, their estimates (cases, W), draws (draws, cases, W), and the functional of them."""
     for cases, functional, given in _pieces(make, rows):
         J = functional.J
-        each = 8 * (len(states) * W + 3 * J + (functional.held * J if rows.has_inputs else 0))
+        each = 8 * (len(states) * W + 3 * J + (functional.n_at_once * J if rows.has_inputs else 0))
         for part in parts(len(cases), each):
             own = Cases(states.model, rows, cases[part], given[part])
             sampled = np.zeros((len(states), len(part), W))
@@ -440,7 +440,7 @@ def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> I
     each = 1
     if I > 1:
         one = make(rows.inputs[:1])
-        each = one.J * one.held
+        each = one.J * one.n_at_once
     for some in parts(I, 8 * 3 * each):
         cases = np.flatnonzero((rows.given >= some[0]) & (rows.given <= some[-1]))
         yield cases, make(rows.inputs[some]), rows.given[cases] - some[0]

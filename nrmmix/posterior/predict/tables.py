@@ -414,11 +414,11 @@ def _check_nothing_ignored(model: Specification, read: Rows, kind: str, at: Any,
                 f'Take {law}kind="cluster" or fit.augment(newdata) for what the rows tell; or leave newdata out.'
             )
         return
-    held = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
-    some = held[0] if len(held) == 1 else held
+    present = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
+    some = present[0] if len(present) == 1 else present
     raise ValueError(
-        f"newdata holds {listed(map(repr, held))}, on which this prediction would not depend: add given={some!r} for the law of the other "
-        "responses given that, or leave newdata out for the law of all rows."
+        f"newdata holds {listed(map(repr, present))}, on which this prediction would not depend: add given={some!r} for the law of the "
+        "other responses given that, or leave newdata out for the law of all rows."
     )
 
 
