@@ -171,14 +171,14 @@ class Result(Clustered, Shown):
         from nrmmix.posterior.predict.tables import predict
         from nrmmix.results.streams import of_parts
 
-        options = {"at": at, "q": q, "interval": interval, "draws": draws, "rng": rng, "response": response, "estimate": self._estimate}
-        options |= {} if given is None else {"given": given}
-        options |= {} if units == "formula" else {"units": units}
-        by_row = at is None and kind != "quantile"
+        def of_rows(rows: Any) -> pd.DataFrame:
+            return predict(
+                self._averaged(kind, draws), rows, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
+                given=given, units=units, estimate=self._estimate,
+            )
+
         tables = self._own_clusters(kind) if kind in OF_CLUSTERS and newdata is None else None
-        return of_parts(
-            self.model, newdata, out, lambda part: predict(self._averaged(kind, draws), part, kind, **options), by_row, tables
-        )
+        return of_parts(self.model, newdata, out, of_rows, at is None and kind != "quantile", tables)
 
     def _own_clusters(self, kind: str) -> Iterator[pd.DataFrame] | None:
         """Clusters of rows that are not in memory, part by part."""
