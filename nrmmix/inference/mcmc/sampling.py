@@ -269,7 +269,7 @@ def _until_content(course: _Course, driver: Driver, began: float, limit: float) 
         if drawn and drawn % length.size_of_round(most) == 0 and drawn * course.run.thin >= next_look:
             found = length.look(model, course.values(drawn - course.before), course.run.seed)
             driver.goal = str(found)
-            next_look = drawn * course.run.thin * found.growth if model.is_regression else 0.0
+            next_look = drawn * course.run.thin * found.growth if model.is_regression or found.is_costly else 0.0
             if found.is_enough or (not found.varied and drawn >= most):
                 return True
         if drawn >= most:
