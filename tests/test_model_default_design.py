@@ -1,4 +1,4 @@
-"""Squares in the default design of density regressions: which columns have them, about where, and what that does to predictions."""
+"""Squares and products in the default design of density regressions: which columns have them, about where, and what that does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ TABLE["y"] = TABLE["x"] ** 2 + 0.2 * RNG.normal(size=N)
 
 
 def squares(formula, data=TABLE, **options):
-    return [f"square({one}" for one in default_family(formula, data, True, **options).design.split(" + square(")[1:]]
+    design = default_family(formula, data, True, **options).design.split(" + I(")[0]
+    return [f"square({one}" for one in design.split(" + square(")[1:]]
+
+
+def products(formula, data=TABLE, **options):
+    return [f"I({one}" for one in default_family(formula, data, True, **options).design.split(" + I(")[1:]]
 
 
 @pytest.mark.parametrize(("formula", "want"), [
@@ -39,6 +44,27 @@ def test_of_several_covariates_numbers_have_squares_about_the_middle_of_their_ra
     assert ("shrinkage ~ Gamma(1/2, rate 0.05) for each column" in "".join(family.describe())) == bool(want)
     without = default_family(formula, TABLE)
     assert isinstance(without, nm.Gaussian) or ("square(" not in without.design and without.shrinkage == "sampled")
+
+
+@pytest.mark.parametrize(("formula", "want"), [
+    ("y ~ x + z", ["I((x - 2.02) * z)"]), ("y ~ x + g", []), ("y ~ x", []), ("y ~ two + z", ["I((two - 0.5) * z)"]), ("y ~ two + g", []),
+    ("y ~ x + z + year", ["I((x - 2.02) * z)", "I((x - 2.02) * (year - 2005.5))", "I(z * (year - 2005.5))"]), ("y ~ bs(x, df=4) + z", []),
+    ("y ~ square + z", []), ("y + x ~ z + year", []),
+])
+def test_few_numbers_have_products(formula, want):
+    assert products(formula) == want
+    model = nm.Model(formula, TABLE)
+    assert list(model.frame.input_names[len(model.frame.input_names) - len(want) :]) == want
+
+
+def test_products_are_of_the_numbers_about_their_middles():
+    model = nm.Model("y ~ x + z", TABLE)
+    np.testing.assert_allclose(model.frame.inputs[:, -1], (TABLE["x"] - 2.02) * TABLE["z"], atol=1e-12)
+
+
+def test_a_column_named_as_the_function_of_products():
+    renamed = TABLE.rename(columns={"x": "I"})
+    assert not products("y ~ I + z", renamed) and nm.Model("y ~ I + z", renamed).frame.input_names[-1] == "z"
 
 
 def test_a_middle_below_zero_and_a_name_in_quotes():
@@ -64,9 +90,11 @@ def test_rows_that_are_dropped_do_not_count():
 
 def test_many_rows_and_many_columns_have_lines():
     assert squares("y ~ x + z", rows=module.MOST_SQUARED_ROWS) and not squares("y ~ x + z", rows=module.MOST_SQUARED_ROWS + 1)
+    assert products("y ~ x + z", rows=module.MOST_MULTIPLIED_ROWS) and not products("y ~ x + z", rows=module.MOST_MULTIPLIED_ROWS + 1)
     wide = pd.DataFrame(RNG.normal(size=(50, 22)), columns=["y", *(f"x{j}" for j in range(21))])
     formula = "y ~ " + " + ".join(wide.columns[1:])
     assert not squares(formula, wide) and len(squares(formula.removesuffix(" + x20"), wide)) == 20
+    assert len(products("y ~ x0 + x1 + x2 + x3 + x4", wide)) == 10 and not products("y ~ x0 + x1 + x2 + x3 + x4 + x5", wide)
 
 
 def test_sources_and_weights_have_those_of_the_table():

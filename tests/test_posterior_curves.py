@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
+from nrmmix.inference.mcmc.length import look
 from nrmmix.posterior import curves
 from nrmmix.posterior.representatives import OF_SEVERAL, coordinates, nearest, representatives
 
@@ -105,3 +106,17 @@ def test_many_rows_take_fewer_draws_and_threads(regression, monkeypatch):
     half = curves.density_diagnostics(nm.fit("y ~ 1", regression.model.frame.source, draws=20, tune=9, chains=2, rng=1).posterior)
     assert (half["ess"] < 60).all() and len(half) == 5
     assert curves._by_draws(regression.posterior, lambda states: np.zeros(len(states)), curves.MOST_DRAWS).shape == (2, 10)
+
+
+def test_a_run_goes_on_while_densities_differ_although_numbers_agree():
+    rng, n = np.random.default_rng(2), 600
+    fit = nm.fit("y ~ 1", {"y": np.r_[rng.normal(-4, 1, 10), rng.normal(4, 1, 10)]}, draws=n, tune=20, chains=2, rng=1)
+    values = {name: fit.draws[name].copy() for name in fit.draws}
+    for name in fit.scalars:
+        if np.ptp(values[name]) > 0:
+            values[name] = np.exp(0.1 * rng.normal(size=(2, n)))  # independent
+    values["labels"][1] = 0
+    values["n_clusters"][:] = 2
+    found = look(fit.model, values, 1)
+    assert found.is_costly and found.rhat > 1.5 and not found.is_enough
+    assert look(fit.model, {name: one for name, one in values.items() if name != "labels"}, 1).is_enough  # as where they are not kept

@@ -24,7 +24,8 @@ model
 #   among these, in units of the range of the covariate, so that wide atoms serve where the density changes slowly and narrow ones where it
 #   changes fast; atoms can be at 40 places, equally spaced over the covariate;
 # - with several covariates, or a factor, it is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see below; and
-#   components have, beside the lines, squares of up to 20 numbers, of which most are shrunk to nothing, in tables of up to 2,000 rows.
+#   components have, beside the lines, squares of up to 20 numbers, of which most are shrunk to nothing, in tables of up to 2,000 rows,
+#   and products of up to 5 numbers in tables of up to 200 rows.
 
 # %%
 fit = model.fit(rng=1)

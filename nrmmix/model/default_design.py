@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from itertools import combinations
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
@@ -18,6 +19,7 @@ from nrmmix.model.priors.hyperpriors import Gamma
 # The work of a row grows with the square of the number of columns:
 MOST_LEVELS = 40  # of factors, beside their first ones
 MOST_SQUARES, MOST_SQUARED_ROWS = 20, 2000  # with many rows components are for small regions, where lines suffice
+MOST_MULTIPLIED, MOST_MULTIPLIED_ROWS = 5, 200  # numbers, and rows, of which there are products
 SQUARE = "square"
 DIGITS = 6  # of a middle, in terms of the range: units hardly matter, and names stay short
 SHRINKAGE = Gamma(0.5, 0.05)  # with squares, most of which are without an effect
@@ -37,6 +39,8 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
     >>> data = {"y": [1.0, 2.0, 4.0], "x": [1.0, 3.0, 4.1], "group": ["a", "b", "b"]}
     >>> default_family("y ~ x + group", data).design, default_family("y ~ x + group", data, by_slots=True).design
     ('1 + x', '1 + x + group + square(x - 2.55)')
+    >>> default_family("y ~ x + z", data | {"z": [0.0, 1.0, 0.5]}, by_slots=True).design
+    '1 + x + z + square(x - 2.55) + square(z - 0.5) + I((x - 2.55) * (z - 0.5))'
     """
     if not isinstance(formula, str) or is_sparse(data):
         return Gaussian()
@@ -48,7 +52,7 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
         read = list(dict.fromkeys(name for own in checks for one in own for name in one.columns))
         frame, _ = dates.in_days(frame, read)
         by_slots = by_slots and len(responses) == 1
-        names, squares, room = [], [], MOST_LEVELS if by_slots else 0
+        names, numbers, room = [], [], MOST_LEVELS if by_slots else 0
         for term, own in zip(terms, checks, strict=True):
             if not own:
                 continue
@@ -56,8 +60,8 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
             is_plain = len(columns) == len(own) == 1 and not own[0].computed and not own[0].called - {"Q"}
             if not (any(one.coded for one in own) or is_text(frame, columns)):
                 names.append(term.name())
-                if is_plain and SQUARE not in read:  # a name is that of a function or of a column
-                    squares += _square(term.name(), frame[columns[0]][frame[read].notna().all(axis=1)])
+                if is_plain and not {SQUARE, "I"} & {*read}:  # a name is that of a function or of a column
+                    numbers += _number(term.name(), frame[columns[0]][frame[read].notna().all(axis=1)])
             elif is_plain and is_text(frame, columns):
                 levels = len(cast(pd.Categorical, arrays.column(frame[columns[0]], columns[0])).categories) - 1
                 if levels <= room:
@@ -65,17 +69,34 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
     except (ValueError, TypeError):  # said by `model_frame`
         return Gaussian()
     size, several = len(frame) if rows is None else rows, sum(map(bool, checks)) > 1
-    if not (by_slots and several and len(squares) <= MOST_SQUARES and size <= MOST_SQUARED_ROWS):
-        squares = []
-    design = " + ".join(["1", *names, *squares])
-    return Regression(design, shrinkage=SHRINKAGE if squares else "auto") if names else Gaussian()
+    more = _curved(numbers, size) if by_slots and several else []
+    design = " + ".join(["1", *names, *more])
+    return Regression(design, shrinkage=SHRINKAGE if more else "auto") if names else Gaussian()
 
 
-def _square(name: str, values: pd.Series) -> list[str]:
-    """The square of a column about the middle of its range; none of two values, whose squares are on a line."""
+class _Number(NamedTuple):
+    """A column of numbers about the middle of its range, in terms of the formula."""
+
+    centred: str
+    has_square: bool  # of two values the square is on a line
+
+
+def _number(name: str, values: pd.Series) -> list[_Number]:
+    """The column, if it varies."""
     low, high = float(values.min()), float(values.max())
-    if not (0.0 < high - low < math.inf and ((values > low) & (values < high)).any()):
+    if not 0.0 < high - low < math.inf:
         return []
     middle = round(low + (high - low) / 2, DIGITS - 1 - math.floor(math.log10(high - low)))
     shift = f" {'-' if middle > 0 else '+'} {abs(middle):.15g}" if middle else ""
-    return [f"{SQUARE}({name}{shift})"]
+    return [_Number(f"{name}{shift}", bool(((values > low) & (values < high)).any()))]
+
+
+def _curved(numbers: list[_Number], rows: int) -> list[str]:
+    """Squares of the numbers, and products of two, as far as there are few of them and few rows."""
+    squares = [f"{SQUARE}({one.centred})" for one in numbers if one.has_square]
+    if not squares or len(squares) > MOST_SQUARES or rows > MOST_SQUARED_ROWS:
+        return []
+    if len(numbers) > MOST_MULTIPLIED or rows > MOST_MULTIPLIED_ROWS:
+        return squares
+    factors = [f"({one.centred})" if " " in one.centred else one.centred for one in numbers]
+    return squares + [f"I({a} * {b})" for a, b in combinations(factors, 2)]

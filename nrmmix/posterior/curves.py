@@ -35,6 +35,19 @@ NEAR = 0.2  # share of the rows, the nearest, whose quartiles are taken
 MOST_NAMED = 3  # covariates that a place is named by
 
 
+def response_diagnostics(posterior: Posterior) -> pd.DataFrame:
+    """Diagnostics of what a fit says of the responses: of a density regression its curves, of a mixture its density.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=20, chains=2, rng=1)
+    >>> response_diagnostics(fit.posterior).equals(density_diagnostics(fit.posterior))
+    True
+    """
+    return curve_diagnostics(posterior) if posterior.specification.is_regression else density_diagnostics(posterior)
+
+
 def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFrame:
     """Diagnostics of the mean and of the distribution function at about the quartiles, at a few rows spread over all covariates.
 

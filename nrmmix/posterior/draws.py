@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,6 +104,13 @@ class Posterior(NamedTuple):
     specification: Specification
     draws: Draws
     seed: int  # entropy of the random numbers; those of predictions follow from it where they are given none
+
+
+def not_kept(model: Specification, draws: Collection[str]) -> tuple[str, ...]:
+    """Names of the draws that predictions need and that are not among these, for `store=` has left them out."""
+    needed = ["labels", *(("locations", "A") if model.is_regression else ()), *(("theta",) if len(model.packed.explicit) else ())]
+    needed += [*model.packed.shared_names, *(("codes", "inclusion") if model.slots is not None else ())]
+    return tuple(name for name in needed if name not in draws)
 
 
 def partitions_in_memory(draws: Draws) -> np.ndarray:

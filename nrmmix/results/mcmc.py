@@ -16,7 +16,7 @@ from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, unmoved, warn_unless_converged
-from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.draws import Posterior, not_kept
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import Saved
 
@@ -74,10 +74,7 @@ class MCMCResult(Saved, Result):
     @property
     def lacking(self) -> tuple[str, ...]:
         """Names of the draws that predictions need and that `store=` has left out."""
-        model = self.model
-        needed = ["labels", *(("locations", "A") if model.is_regression else ()), *(("theta",) if len(model.packed.explicit) else ())]
-        needed += [*model.packed.shared_names, *(("codes", "inclusion") if model.slots is not None else ())]
-        return tuple(name for name in needed if name not in self.draws)
+        return not_kept(self.model, self.draws)
 
     # ---- convergence
 
@@ -148,12 +145,11 @@ class MCMCResult(Saved, Result):
     @cached_property
     def _curves(self) -> pd.DataFrame | None:
         """Computed once: a fit warns, its summary and its report say what became of them."""
-        from nrmmix.posterior.curves import curve_diagnostics, density_diagnostics
+        from nrmmix.posterior.curves import response_diagnostics
 
         if self.draws.n_draws < 4 or self.lacking or self.model.frame.is_sparse:
             return None
-        posterior = Posterior(self.model, self.draws, self.seed)
-        return curve_diagnostics(posterior) if self.model.is_regression else density_diagnostics(posterior)
+        return response_diagnostics(Posterior(self.model, self.draws, self.seed))
 
     def proposals(self) -> pd.DataFrame:
         """Return the outcomes of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.

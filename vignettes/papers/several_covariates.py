@@ -22,7 +22,8 @@
 #   that neither a long tail nor a heap of equal values takes all places.
 # - A factor has a kernel that is 1 at one level and small at the others, so that atoms can be for one level.
 # - Lines are in all covariates, and in tables of up to 2,000 rows in the squares of up to 20 numbers too, each about the middle of its
-#   range. How far coefficients are from zero is learnt column by column, from all components, and so is how large the noise is; a column
+#   range; in tables of up to 200 rows, which have few components, in the products of up to 5 numbers too.
+#   How far coefficients are from zero is learnt column by column, from all components, and so is how large the noise is; a column
 #   that does not matter is shrunk towards zero. The levels of a factor, up to 40 in all, shift the lines, by effects
 #   whose spread is learnt for all levels of the factor together, as random effects are.
 #

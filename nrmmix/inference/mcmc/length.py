@@ -1,14 +1,15 @@
 """Length of chains: a number of draws, or until the draws are worth as many independent ones as are wanted.
 
-By itself a run takes draws in rounds.  After each it looks at the effective sample sizes and R-hat of what is reported; of a density
-regression, whose curves take long, only where they could be enough.  When there is no room for more draws every second one goes, and from
-then on twice as many iterations leave one.  What is kept after D draws and k halvings is to the bit what `draws=D, thin=2**k` keeps.
+By itself a run takes draws in rounds.  After each it looks at the effective sample sizes and R-hat of what is reported: of numbers, and
+where these are enough of what takes longer, the curves of a density regression or the density of a mixture.  When there is no room for
+more draws every second one goes, and from then on twice as many iterations leave one.  What is kept after D draws and k halvings is to the
+bit what `draws=D, thin=2**k` keeps.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from nrmmix.inference.mcmc.store import Store
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import ESS_GOOD, RHAT_GOOD, smallest_ess
-from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.draws import Draws, Posterior, not_kept
 
 AUTO = "auto"
 MAX_DRAWS, MIN_DRAWS = 1000, 100  # draws of each chain
@@ -75,6 +76,7 @@ class Look:
     ess: float = 0.0  # the smallest; 0 where it cannot be told
     rhat: float = math.inf  # the largest
     varied: bool = True  # whether anything has
+    is_costly: bool = False  # whether curves or densities were looked at
 
     @property
     def is_enough(self) -> bool:
@@ -82,7 +84,7 @@ class Look:
 
     @property
     def growth(self) -> float:
-        """Factor of the iterations until the next look at curves, which costs as much as thousands of sweeps.
+        """Factor of the iterations until the next look at curves or densities, which costs as much as thousands of sweeps.
 
         Effective draws grow, and R-hat less 1 falls, about in proportion to iterations.
         """
@@ -97,14 +99,16 @@ class Look:
 
 
 def look(model: Specification, values: dict[str, np.ndarray], seed: int) -> Look:
-    """At the hyperparameters, the number of clusters and the log joint; if these suffice, at the curves of a density regression."""
+    """At the hyperparameters, the number of clusters and the log joint; if these suffice, at what the fit says of the responses."""
     found = _worth(diagnostics.table({name: one for name, one in values.items() if one.ndim == 2}))
-    if not found.is_enough or not model.is_regression or "A" not in values:
+    if not found.is_enough or model.frame.is_sparse or not_kept(model, values):
         return found
-    from nrmmix.posterior.curves import curve_diagnostics
+    from nrmmix.posterior.curves import response_diagnostics
 
-    of_curves = _worth(curve_diagnostics(Posterior(model, Draws({name: one[:] for name, one in values.items()}), seed)))
-    return Look(min(found.ess, of_curves.ess), max(found.rhat, of_curves.rhat)) if of_curves.varied else found
+    of_responses = _worth(response_diagnostics(Posterior(model, Draws({name: one[:] for name, one in values.items()}), seed)))
+    if not of_responses.varied:
+        return replace(found, is_costly=True)
+    return Look(min(found.ess, of_responses.ess), max(found.rhat, of_responses.rhat), is_costly=True)
 
 
 def _worth(quantities: Any) -> Look:

@@ -269,7 +269,7 @@ def _until_content(session: _Session, driver: Driver, began: float, limit: float
         if drawn and drawn % length.size_of_round(most) == 0 and drawn * session.run.thin >= next_look:
             found = length.look(model, session.values(drawn - session.before), session.run.seed)
             driver.goal = str(found)
-            next_look = drawn * session.run.thin * found.growth if model.is_regression else 0.0
+            next_look = drawn * session.run.thin * found.growth if model.is_regression or found.is_costly else 0.0
             if found.is_enough or (not found.varied and drawn >= most):
                 return True
         if drawn >= most:
