@@ -313,6 +313,16 @@ def lie(shape):
     return content()
 
 
+@pytest.mark.parametrize("text", ["{'descr': (", "{\n  'descr'\n 1: 2", "\0"])
+def test_headers_of_arrays_that_are_none_are_damage(saved, tmp_path, text):
+    path = tmp_path / "fit.npz"
+    path.write_bytes(saved.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("broken.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    with pytest.raises(ValueError, match="is no saved fit, or damaged"):
+        nm.load(path)
+
+
 def test_absurd_sizes_are_refused_before_memory_is_taken(saved, tmp_path):
     path = tmp_path / "fit.npz"
     path.write_bytes(saved.read_bytes())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ HEADER = "header"
 MAX_HEADER = 1e9  # bytes of JSON, which takes some ten times as many as objects
 OF_JSON = 10
 BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, TypeError, ValueError, RuntimeError, OSError, RecursionError,
-          MemoryError, NotImplementedError, OverflowError)
+          MemoryError, NotImplementedError, OverflowError, tokenize.TokenError, SyntaxError)  # the last two where NumPy reads headers
 
 
 class TooLarge(ValueError):
