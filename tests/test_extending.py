@@ -14,7 +14,7 @@ from support.finite_mixtures import FAMILY, Mixtures, Y, log_eppf, log_marginal
 import nrmmix as nm
 from nrmmix import extending
 from nrmmix.common import registry as plugins
-from nrmmix.model.prior_predictive import _partitions
+from nrmmix.model.prior_predictive import simulate_partitions
 from nrmmix.plots import kinds
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
@@ -68,7 +68,7 @@ def test_what_the_prior_says():
     for labels in partitions(6):
         law[max(labels)] += math.exp(log_eppf(np.bincount(labels)))
     np.testing.assert_allclose(fitted.prior_n_clusters(), law, atol=1e-8)
-    drawn = np.array([labels for labels, _, _ in _partitions(fitted, 16_000, np.random.SeedSequence(3))])
+    drawn = np.array([labels for labels, _, _ in simulate_partitions(fitted, 16_000, np.random.SeedSequence(3))])
     distance, limit = total_variation(partition_posterior(6, log_eppf, lambda b: 0.0), drawn.reshape(16, -1, 6))
     assert limit < 0.05, "too few draws to tell"
     assert distance < limit
@@ -148,17 +148,17 @@ def test_two_components_at_most():
     np.testing.assert_allclose(fit.draws["log_joint"], other.draws["log_joint"])
     np.testing.assert_allclose(fit.log_density(), other.log_density())
     np.testing.assert_allclose(model(Two()).prior_n_clusters(), model(nm.FiniteMixture(2)).prior_n_clusters())
-    a, b = (list(_partitions(model(p), 50, np.random.SeedSequence(3))) for p in (Two(), nm.FiniteMixture(2)))
+    a, b = (list(simulate_partitions(model(p), 50, np.random.SeedSequence(3))) for p in (Two(), nm.FiniteMixture(2)))
     assert all((x[0] == y[0]).all() for x, y in zip(a, b, strict=True))
 
 
 @pytest.fixture
 def registry():
     """What is registered within a test is forgotten after it."""
-    before = dict(plugins._PLUGINS)
+    before = dict(plugins.PLUGINS)
     yield
-    plugins._PLUGINS.clear()
-    plugins._PLUGINS.update(before)
+    plugins.PLUGINS.clear()
+    plugins.PLUGINS.update(before)
 
 
 def test_saving(tmp_path, registry):
@@ -173,7 +173,7 @@ def test_saving(tmp_path, registry):
     assert again.model.prior.rate == 2.0
     assert again.predict().equals(fit.predict())
     assert (again.extend(10).draws["labels"] == fit.extend(10).draws["labels"]).all()
-    plugins._PLUGINS.pop("WithMeasure")
+    plugins.PLUGINS.pop("WithMeasure")
     with pytest.raises(ValueError, match=r"cannot be read: .*'WithMeasure', which is not known here.*nm\.register\(WithMeasure\)"):
         nm.load(path)
 

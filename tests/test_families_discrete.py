@@ -195,7 +195,7 @@ def test_draws_of_parameters(case, members):
     data, state, theta = sampled(case, members, 20_000)
     family, stat = case.family, state.stat[:, :1]
     if isinstance(family, nm.Poisson):
-        shape, rate = family._posterior(stat, 1)
+        shape, rate = family.posterior_parameters(stat, 1)
         agrees(theta[0::2], digamma(shape[:, 0]) - np.log(rate[:, 0]))
         agrees((theta[0::2] - theta[0::2].mean(axis=1, keepdims=True)) ** 2, polygamma(1, shape[:, 0]))
         agrees(theta[1::2], (shape / rate)[:, 0])
@@ -212,11 +212,11 @@ def test_draws_of_parameters(case, members):
 def alphas(family, stat):
     if isinstance(family, nm.Multinomial):
         return [family.concentration + stat[:-1, 0]]
-    return [own[0] for own in family._posterior(stat, 1)]
+    return [own[0] for own in family.posterior_parameters(stat, 1)]
 
 
 def shares(family, theta):
-    return [np.exp(theta)] if isinstance(family, nm.Multinomial) else [p.T for p in family._probabilities(theta)]
+    return [np.exp(theta)] if isinstance(family, nm.Multinomial) else [p.T for p in family.probabilities_of(theta)]
 
 
 def test_densities_of_components(case):

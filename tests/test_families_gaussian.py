@@ -12,7 +12,7 @@ from support.gaussian_forms import (
     CLOSED,
     DIMENSIONS,
     FORMS,
-    LEAST_P,
+    MIN_P,
     NU,
     RUN,
     R,
@@ -178,7 +178,7 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
     out = np.zeros(d)
     mean_column(data, state.stat, out, 0)
     for j, law in enumerate(laws):
-        assert stats.kstest(drawn[:, j], lambda x, law=law: law.cdf(np.reshape(x, (-1, 1)))[:, 0]).pvalue > LEAST_P
+        assert stats.kstest(drawn[:, j], lambda x, law=law: law.cdf(np.reshape(x, (-1, 1)))[:, 0]).pvalue > MIN_P
         centre = law.mean if hasattr(law, "mean") else law.centre
         assert model.blocks.means(out, model.packed)[j] == pytest.approx(float(centre[0, 0]), rel=1e-12)
     for parameter in model.blocks.cluster_parameters(state.stat, 1, model.packed)[0]:

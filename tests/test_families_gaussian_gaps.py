@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from exact.marginals import with_missing_cells
 from scipy import stats
-from support.gaussian_forms import CLOSED, FORMS, LEAST_P, RUN, data_set, density_columns, form, impute, sample_columns, started, with_gaps
+from support.gaussian_forms import CLOSED, FORMS, MIN_P, RUN, data_set, density_columns, form, impute, sample_columns, started, with_gaps
 
 import nrmmix as nm
 from nrmmix.kernels.core import clusters
@@ -99,7 +99,7 @@ def test_drawn_cells_have_their_conditional_law(name, gap):
     stack[:, 7, gap] = grid
     p = np.exp(marginal(stack) - marginal(stack).max()) * np.sqrt(1.0 + grid**2)
     cdf = np.cumsum(p) - 0.5 * p
-    assert stats.kstest(drawn, lambda x: np.interp(x, grid, cdf / p.sum())).pvalue > LEAST_P
+    assert stats.kstest(drawn, lambda x: np.interp(x, grid, cdf / p.sum())).pvalue > MIN_P
 
 
 def test_several_drawn_cells_are_correlated_as_they_should_be():

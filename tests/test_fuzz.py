@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nrmmix as nm
+from nrmmix.model.frame.rows import NewRows
 
 EXAMPLES = int(os.environ.get("NRMMIX_FUZZ_EXAMPLES", "200"))
 fuzz = settings(
@@ -319,16 +320,17 @@ def corrupted(draw):
 @given(st.sampled_from(FORMULAS), st.sampled_from(["box", "wide"]), corrupted(), some(PREDICT, 3))
 def test_new_data(formula, kernel, new, options):
     fit = fitted(formula, kernel)
-    out = attempt(lambda: fit.model.frame.new_covariates(new))
+    rows = NewRows(fit.model.frame, new)
+    out = attempt(rows.covariates)
     if out is not None:
-        values, index, ok = out
-        assert len(values) == len(index) == len(ok) and np.isfinite(values[ok]).all()
+        values, ok = out
+        assert len(values) == len(rows.index) == len(ok) and np.isfinite(values[ok]).all()
     out = attempt(lambda: fit.predict(new, **{"draws": 2} | options))
     if out is not None and options.get("kind", "mean") == "mean":
         estimates = out["estimate"].to_numpy().reshape(len(out) // fit.model.n_dim, fit.model.n_dim)
         complete = np.isfinite(estimates).all(axis=1)
         if fit.model.is_regression:
-            np.testing.assert_array_equal(complete, fit.model.frame.new_covariates(new)[2])
+            np.testing.assert_array_equal(complete, NewRows(fit.model.frame, new).covariates()[1])
         else:
             assert complete.all()
     attempt(lambda: fit.log_density(new))

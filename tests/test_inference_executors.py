@@ -115,7 +115,7 @@ def test_threads_keep_the_order():
 def test_blas_has_one_thread_within():
     from nrmmix.common import machine
 
-    pools = machine._pools()
+    pools = machine.blas_pools()
     if not pools:
         pytest.skip("no library of linear algebra whose threads can be counted")
     before = [get() for _, get in pools]

@@ -183,7 +183,7 @@ def test_a_table_that_is_too_large():
 
 @pytest.mark.parametrize(("order", "message"), [("uniform", "give a beam"), ("markov", "give a beam and order='uniform'")])
 def test_columns_that_are_too_large(model, monkeypatch, order, message):
-    monkeypatch.setattr("nrmmix.inference.mcmc.moves.permutation.MOST_COLUMNS", 1000)
+    monkeypatch.setattr("nrmmix.inference.mcmc.moves.permutation.MAX_COLUMNS", 1000)
     with pytest.raises(ValueError, match=r"columns of statistics would take .*; give a beam"):
         model.fit(nm.Permutation(order=order), **RUN)
     assert nm.Permutation(order=order).option_error(model).endswith(message)

@@ -52,10 +52,10 @@ def test_options_that_are_refused(monkeypatch):
     assert str(nm.IBHC(passes=3)) == "IBHC(passes=3)" and str(nm.BHC()) == "BHC()"
     with pytest.raises(ValueError, match="time_limit must be greater than 0"):
         model_of(scattered(9)).fit("bhc", time_limit=-1)
-    monkeypatch.setattr("nrmmix.inference.search.options.MOST_ROWS", 8)
+    monkeypatch.setattr("nrmmix.inference.search.options.MAX_ROWS", 8)
     with pytest.raises(ValueError, match=r"nm\.BHC\(\): it compares all pairs of rows, and 9 rows have 4e\+01 pairs.*nm\.IBHC\(\)"):
         model_of(scattered(9)).fit("bhc")
-    monkeypatch.setattr("nrmmix.inference.search.grower.MOST_BANK", 8)
+    monkeypatch.setattr("nrmmix.inference.search.grower.MAX_BANK", 8)
     with pytest.raises(ValueError, match="the statistics of the tree's 9 nodes would take"):
         model_of(scattered(9)).fit("ibhc")
     with pytest.raises(ValueError, match='init="ibhc": the statistics of the tree'):

@@ -43,7 +43,7 @@ def test_chains_start_from_different_ends():
     assert [int(one.labels.max()) for one in found] == [-1, 0, 39, 0, -1]
     finite = nm.Model(data=noise(40, 2), prior=nm.FiniteMixture(3))
     assert [int(one.labels.max()) for one in starts.starts_of(finite, "spread", 4, 1000, lambda: None)] == [-1, 0, -1, 0]
-    few = starts.starts_of(model, "spread", 3, starts.LEAST_TUNE - 1, lambda: None)
+    few = starts.starts_of(model, "spread", 3, starts.MIN_TUNE - 1, lambda: None)
     assert all(not one.heated and (one.labels == -1).all() for one in few)
     held = nm.Model(data=noise(40, 2), family=nm.SemiconjugateGaussian())
     assert not any(one.heated for one in starts.starts_of(held, "spread", 4, 1000, lambda: None))

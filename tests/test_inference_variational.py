@@ -63,7 +63,7 @@ def test_fewer_components_are_kept_only_where_the_bound_is_higher(monkeypatch):
     y = np.random.default_rng(3).normal(size=(60, 5)) + 6.0 * np.eye(5)[np.arange(60) % 3]
     found = nm.Model(data=y).fit("vb", rng=1)
     assert sorted(found.partition().sizes) == [20, 20, 20]
-    monkeypatch.setattr(climb.Climb, "_tries_fewer", lambda self: False)
+    monkeypatch.setattr(climb.Climb, "try_fewer", lambda self: False)
     assert nm.Model(data=y).fit("vb", rng=1).elbo == found.elbo
 
 

@@ -170,7 +170,7 @@ def test_folders_of_old_versions_go(tmp_path):
 
 
 def said_of(estimate, capsys, monkeypatch, times=1):
-    monkeypatch.setattr(compiling, "_ANNOUNCER", compiling._Announcer())
+    monkeypatch.setattr(compiling, "ANNOUNCER", compiling.Announcer())
     with compiling.announced(estimate), compiling.announced(lambda: pytest.fail("the outer one counts")):
         for _ in range(times):
             with event.trigger_event("numba:compile"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.stats import multivariate_normal
-from support.frequencies import LEAST_P
+from support.frequencies import MIN_P
 from support.models import far_away, gaussian, mixture, regression
 from support.states import check_columns, problem_of, started
 
@@ -255,7 +255,7 @@ def test_gaussian_posterior_draws(d, size):
     agrees(np.einsum("ti,tj->tij", gap, gap), after.scale / (after.r * (after.nu - d - 1)))
     # mean given precision: r_n (mu - m_n)' Lambda (mu - m_n) ~ chi-square(d), independent of Lambda
     squared = after.r * np.einsum("ti,tij,tj->t", gap, precision, gap)
-    assert stats.kstest(squared, stats.chi2(d).cdf).pvalue > LEAST_P
+    assert stats.kstest(squared, stats.chi2(d).cdf).pvalue > MIN_P
     assert abs(stats.spearmanr(squared, log_det).statistic) < 4.5 / math.sqrt(T)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.cover import by_turns
-from support.frequencies import LEAST_P, chi_square
+from support.frequencies import MIN_P, chi_square
 from support.models import mixture, regression
 from support.states import check_columns, copy_of, point_of, problem_of, restore, started
 
@@ -144,7 +144,7 @@ def test_gibbs_one_frequencies(name, which):
         clusters.detach(data, state, i)
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
     assert sum(p > 0.01 for p in wanted.values()) >= 2
-    assert chi_square(gibbs_counts(data, state, i, 3000), wanted) > LEAST_P
+    assert chi_square(gibbs_counts(data, state, i, 3000), wanted) > MIN_P
 
 
 def test_gibbs_one_without_company():
@@ -162,7 +162,7 @@ def test_gibbs_one_without_company():
         places.draw_locations(state, rng)
         counts[int(state.location[0])] += 1
     p = naive.location_conditional(problem, point_of(state), 0)
-    assert chi_square(counts, dict(enumerate(p))) > LEAST_P
+    assert chi_square(counts, dict(enumerate(p))) > MIN_P
 
 
 def test_gibbs_one_where_the_statistics_lose_their_digits():
@@ -179,7 +179,7 @@ def test_gibbs_one_where_the_statistics_lose_their_digits():
     assert math.isnan(out[0])
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), 3)
     assert sorted(wanted.values()) == pytest.approx([0.5, 0.5])
-    assert chi_square(gibbs_counts(data, state, 3, 4000), wanted) > LEAST_P
+    assert chi_square(gibbs_counts(data, state, 3, 4000), wanted) > MIN_P
     rng = np.random.default_rng(0)
     while state.labels[3] == 0:
         gibbs.gibbs_one(data, state, 3, rng)
@@ -194,7 +194,7 @@ def test_gibbs_one_with_one_location():
     data, state = started(model, [0, 1, 0, 1, 1])
     for i in (0, 3):
         wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
-        assert chi_square(gibbs_counts(data, state, i, 4000), wanted) > LEAST_P
+        assert chi_square(gibbs_counts(data, state, i, 4000), wanted) > MIN_P
 
 
 def test_gibbs_says_which_observation_has_no_score():

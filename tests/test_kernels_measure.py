@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 from support.cover import by_turns
-from support.frequencies import LEAST_P, chi_square
+from support.frequencies import MIN_P, chi_square
 from support.models import mixture, regression
 from support.states import check_columns, copy_of, point_of, problem_of, random_point, restore, started
 
@@ -295,7 +295,7 @@ def check_draws(z, log_density, lo, hi):
     assert max(p[0], p[-1]) < 1e-6
     cdf = np.concatenate([[0.0], np.cumsum((p[1:] + p[:-1]) / 2)])
     assert ((z > lo) & (z < hi)).all()
-    assert stats.kstest(z, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue > LEAST_P
+    assert stats.kstest(z, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue > MIN_P
 
 
 @pytest.mark.parametrize("group", [0, 2])
@@ -489,7 +489,7 @@ def test_update_mass_draws_from_its_gamma():
         draws[t] = state.hyper[layout.MASS]
     point = point_of(state)
     total = sum(w * naive.psi1(a, point.sigma, point.tau) for w, a in zip(data.R0, state.A, strict=True))
-    assert stats.kstest(draws, stats.gamma(1.5 + 3, scale=1 / (0.8 + total)).cdf).pvalue > LEAST_P
+    assert stats.kstest(draws, stats.gamma(1.5 + 3, scale=1 / (0.8 + total)).cdf).pvalue > MIN_P
 
 
 @pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.3), nm.Box(0.5), nm.SquaredExponential([0.5, 0.2])], ids=str)
@@ -505,4 +505,4 @@ def test_update_locations_frequencies(kernel):
             counts[k][int(state.location[k])] += 1
     for k in range(3):
         p = naive.location_conditional(problem, point, k)
-        assert chi_square(counts[k], dict(enumerate(p))) > LEAST_P
+        assert chi_square(counts[k], dict(enumerate(p))) > MIN_P

@@ -14,7 +14,7 @@ from scipy import stats
 from support.chains import draws_of, same_draws
 from support.exponential_family import Exponential
 from support.forests import shape_of
-from support.frequencies import LEAST_P
+from support.frequencies import MIN_P
 from support.models import far_away, mixture, spread
 from support.processes import subprocess_of
 from support.states import check_columns, started_with_move
@@ -145,7 +145,7 @@ def test_orders_are_uniform():
         guide_tree.shuffle(order, number)
         assert order.tolist() == in_the_order_of(number, 5)
         seen[np.arange(5), order] += 1
-    assert stats.chisquare(seen.ravel()).pvalue > LEAST_P
+    assert stats.chisquare(seen.ravel()).pvalue > MIN_P
 
 
 GAPS = np.random.default_rng(0).normal(size=(20, 2))
@@ -232,7 +232,7 @@ def test_subtrees_that_local_moves_visit():
         for _ in range(20_000):
             seen[guide_tree.sample_range(at.guide.tree, place, place + len(nodes) + 1, rng)] += 1
         weight = np.array([planter.weight(node) for node in nodes])
-        assert stats.chisquare(list(seen.values()), 20_000 * weight / weight.sum()).pvalue > LEAST_P
+        assert stats.chisquare(list(seen.values()), 20_000 * weight / weight.sum()).pvalue > MIN_P
 
 
 # ---- partitions
@@ -425,7 +425,7 @@ def test_models_that_it_does_not_suit(model, message):
 
 
 def test_trees_that_would_not_fit(monkeypatch):
-    monkeypatch.setattr("nrmmix.inference.mcmc.moves.tree_guided.MOST_COLUMNS", 1000)
+    monkeypatch.setattr("nrmmix.inference.mcmc.moves.tree_guided.MAX_COLUMNS", 1000)
     with pytest.raises(ValueError, match=r"statistics of its trees would take .* GiB in each chain"):
         mixture(50, 2).fit(TreeGuided(), draws=1)
 

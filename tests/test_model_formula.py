@@ -12,6 +12,7 @@ import pytest
 from support.formula_table import example_table
 
 from nrmmix.model.frame.formula import model_frame
+from nrmmix.model.frame.rows import NewRows
 
 
 @pytest.fixture
@@ -203,8 +204,9 @@ def test_no_covariates(table, formula):
     frame = model_frame(formula, table)
     assert frame.covariates is None and frame.covariate_names == ()
     np.testing.assert_array_equal(frame.response, table[["y"]])
-    values, index, ok = frame.new_covariates(table.head(3))
-    assert values.shape == (3, 0) and ok.all() and list(index) == ["r0", "r1", "r2"]
+    rows = NewRows(frame, table.head(3))
+    values, ok = rows.covariates()
+    assert values.shape == (3, 0) and ok.all() and list(rows.index) == ["r0", "r1", "r2"]
 
 
 def test_several_responses_and_layout(table):
@@ -324,32 +326,34 @@ def test_new_covariates_keep_order_index_and_missing_rows(table):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        values, index, ok = frame.new_covariates(new)
+        rows = NewRows(frame, new)
+        (values, ok), index = rows.covariates(), rows.index
     assert list(index) == ["k", "k", "l", "m"] and list(ok) == [True, False, False, True]
     np.testing.assert_array_equal(values[ok], [[2, 2], [4, 1]])
     assert np.isnan(values[~ok]).all() and values.flags.c_contiguous and values.flags.writeable
     assert frame.covariate_names == ("x", "group")
     coded = model_frame("y ~ x + C(group)", table)
-    np.testing.assert_array_equal(coded.new_covariates(new)[0][ok], [[0, 1, 2], [1, 0, 4]])
+    np.testing.assert_array_equal(NewRows(coded, new).covariates()[0][ok], [[0, 1, 2], [1, 0, 4]])
     assert coded.covariate_names == ("C(group)[T.b]", "C(group)[T.c]", "x")
 
 
 def test_new_data_reproduce_the_training_data(table):
     frame = model_frame("log(x) + z ~ standardize(count) * group + bs(y, df=5) + C(flag)", table)
-    values, index, ok = frame.new_covariates(table)
+    rows = NewRows(frame, table)
+    values, ok = rows.covariates()
     np.testing.assert_array_equal(values, frame.covariates)
-    np.testing.assert_array_equal(frame.new_response(table), frame.response)
-    assert ok.all() and index.equals(table.index)
+    np.testing.assert_array_equal(rows.responses(), frame.response)
+    assert ok.all() and rows.index.equals(table.index)
 
 
 def test_transformations_use_the_state_of_the_training_data(table):
     frame = model_frame("y ~ center(x) + bs(x, df=4) + cr(z, df=3)", table)
     part = table.iloc[[3, 8]]
-    values = frame.new_covariates(part)[0]
+    values = NewRows(frame, part).covariates()[0]
     np.testing.assert_allclose(values, frame.covariates[[3, 8]], rtol=0, atol=1e-14)
     np.testing.assert_allclose(values[:, 0], part["x"] - table["x"].mean())
     centred = model_frame("center(y) ~ 1", table)
-    np.testing.assert_allclose(centred.new_response({"y": [5.0]})[0, 0], 5.0 - table["y"].mean())
+    np.testing.assert_allclose(NewRows(centred, {"y": [5.0]}).responses()[0, 0], 5.0 - table["y"].mean())
 
 
 def test_state_comes_from_the_used_rows_only(table):
@@ -358,64 +362,65 @@ def test_state_comes_from_the_used_rows_only(table):
     table.loc["r0", "x"] = 1e9
     with pytest.warns(UserWarning, match="1 of 12"):
         frame = model_frame("y ~ center(x) + group", table)
-    values = frame.new_covariates({"x": [0.0], "group": ["a"]})[0]
+    values = NewRows(frame, {"x": [0.0], "group": ["a"]}).covariates()[0]
     np.testing.assert_allclose(values, [[-table["x"].iloc[1:].mean(), 0.0]])
     with pytest.raises(ValueError, match="'only here'"):
-        frame.new_covariates(table)
+        NewRows(frame, table).covariates()
 
 
 def test_splines_outside_of_the_training_range(table):
     frame = model_frame("y ~ bs(x, df=4)", table)
     with pytest.raises(ValueError, match=r"'bs\(x, df=4\)' cannot be evaluated: .*outside the outermost"):
-        frame.new_covariates({"x": [2.0, 100.0]})
+        NewRows(frame, {"x": [2.0, 100.0]}).covariates()
 
 
 @pytest.mark.parametrize("term", ["group", "C(group)", "C(group, Sum)"])
 def test_unseen_levels(table, term):
     frame = model_frame(f"y ~ {term}", table)
     with pytest.raises(ValueError, match=r"'group' holds the level 'q' in row 1 \(index label 9\).*'a', 'b'"):
-        frame.new_covariates(pd.DataFrame({"group": ["a", "q"]}, index=[5, 9]))
+        NewRows(frame, pd.DataFrame({"group": ["a", "q"]}, index=[5, 9])).covariates()
 
 
 def test_unseen_numbers_in_C(table):
     frame = model_frame("y ~ C(count) + x", table)
     with pytest.raises(ValueError, match=r"'count' holds the level 7 in row 0.*are 0, 1, 2, 3, 4\."):
-        frame.new_covariates({"count": [7], "x": [1]})
-    np.testing.assert_array_equal(frame.new_covariates({"count": [3.0], "x": [1]})[0], [[0, 0, 1, 0, 1]])
+        NewRows(frame, {"count": [7], "x": [1]}).covariates()
+    np.testing.assert_array_equal(NewRows(frame, {"count": [3.0], "x": [1]}).covariates()[0], [[0, 0, 1, 0, 1]])
 
 
 def test_categorical_new_data_with_other_categories(table):
     new = pd.DataFrame({"group": pd.Categorical(["c", "b"], categories=["c", "b"])})
-    np.testing.assert_array_equal(model_frame("y ~ group", table).new_covariates(new)[0], [[2], [1]])
-    np.testing.assert_array_equal(model_frame("y ~ C(group)", table).new_covariates(new)[0], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(NewRows(model_frame("y ~ group", table), new).covariates()[0], [[2], [1]])
+    np.testing.assert_array_equal(NewRows(model_frame("y ~ C(group)", table), new).covariates()[0], [[0, 1], [1, 0]])
 
 
 def test_bad_new_data(table):
     frame = model_frame("y ~ log(x) + group", table)
     with pytest.raises(ValueError, match=r"no column 'group' in the new data.*columns are x, grup"):
-        frame.new_covariates({"x": [1.0], "grup": ["a"]})
+        NewRows(frame, {"x": [1.0], "grup": ["a"]}).covariates()
     with pytest.raises(ValueError, match="'x' is inf in row 1"):
-        frame.new_covariates({"x": [1.0, np.inf], "group": ["a", "a"]})
+        NewRows(frame, {"x": [1.0, np.inf], "group": ["a", "a"]}).covariates()
     with pytest.raises(ValueError, match=r"'log\(x\)' is nan in row 2 \(index label 'c'\)"):
-        frame.new_covariates(pd.DataFrame({"x": [1.0, None, -1.0], "group": "a"}, index=list("abc")))
+        NewRows(frame, pd.DataFrame({"x": [1.0, None, -1.0], "group": "a"}, index=list("abc"))).covariates()
     with pytest.raises(ValueError, match="'x' holds 'one'"):
-        frame.new_covariates({"x": ["one"], "group": ["a"]})
+        NewRows(frame, {"x": ["one"], "group": ["a"]}).covariates()
     with pytest.raises(TypeError, match="named columns"):
-        frame.new_covariates(np.ones((3, 2)))
+        NewRows(frame, np.ones((3, 2))).covariates()
     with pytest.raises(TypeError, match="named columns"):
-        frame.new_response(np.ones((3, 2)))
+        NewRows(frame, np.ones((3, 2))).responses()
 
 
 def test_new_data_without_rows(table):
     frame = model_frame("y + z ~ bs(x, df=4) + group", table)
-    values, index, ok = frame.new_covariates(table.head(0))
-    assert values.shape == (0, 5) and len(index) == 0 and ok.shape == (0,)
-    assert frame.new_response(table.head(0)).shape == (0, 2)
+    rows = NewRows(frame, table.head(0))
+    values, ok = rows.covariates()
+    assert values.shape == (0, 5) and len(rows.index) == 0 and ok.shape == (0,)
+    assert rows.responses().shape == (0, 2)
 
 
 def test_new_data_of_missing_rows_only(table):
     frame = model_frame("y ~ bs(x, df=4)", table)
-    values, _, ok = frame.new_covariates({"x": [None, np.nan]})
+    values, ok = NewRows(frame, {"x": [None, np.nan]}).covariates()
     assert values.shape == (2, 4) and np.isnan(values).all() and not ok.any()
 
 
@@ -423,13 +428,13 @@ def test_new_response(table):
     frame = model_frame("log(x) + y ~ z", table)
     index = pd.date_range("2020", periods=3)
     new = pd.DataFrame({"x": [1.0, np.nan, np.e], "y": [np.nan, 2.0, 3.0]}, index=index)
-    np.testing.assert_allclose(frame.new_response(new), [[0.0, np.nan], [np.nan, 2.0], [1.0, 3.0]])
-    assert frame.new_response(new[["x"]]) is None
-    assert frame.new_response({"z": [1.0]}) is None
+    np.testing.assert_allclose(NewRows(frame, new).responses(), [[0.0, np.nan], [np.nan, 2.0], [1.0, 3.0]])
+    assert NewRows(frame, new[["x"]]).responses() is None
+    assert NewRows(frame, {"z": [1.0]}).responses() is None
     with pytest.raises(ValueError, match="'y' is inf in row 0"):
-        frame.new_response({"x": [1.0], "y": [np.inf]})
+        NewRows(frame, {"x": [1.0], "y": [np.inf]}).responses()
     with pytest.raises(ValueError, match=r"response 'log\(x\)' is -inf in row 0"):
-        frame.new_response({"x": [0.0], "y": [1.0]})
+        NewRows(frame, {"x": [0.0], "y": [1.0]}).responses()
 
 
 # ---------------------------------------------------------------- without a formula
@@ -443,7 +448,7 @@ def test_without_a_formula_every_column_is_a_response(table):
     with pytest.raises(ValueError, match="'group' holds 'b'"):
         model_frame(None, table)
     with pytest.raises(TypeError, match="named columns"):
-        frame.new_response(np.ones((2, 3)))
+        NewRows(frame, np.ones((2, 3))).responses()
 
 
 def test_arrays(table):
@@ -453,13 +458,13 @@ def test_arrays(table):
     assert frame.response_names == ("y1", "y2", "y3")
     np.testing.assert_array_equal(frame.response, values)
     assert frame.response.flags.c_contiguous and frame.response.flags.writeable
-    np.testing.assert_array_equal(frame.new_response(np.array([[1, 2, np.nan]])), [[1, 2, np.nan]])
+    np.testing.assert_array_equal(NewRows(frame, np.array([[1, 2, np.nan]])).responses(), [[1, 2, np.nan]])
     named = pd.DataFrame(values[:2], columns=["y1", "y2", "y3"])
-    np.testing.assert_array_equal(frame.new_response(named), values[:2])
-    assert frame.new_covariates(np.ones((4, 3)))[0].shape == (4, 0)
+    np.testing.assert_array_equal(NewRows(frame, named).responses(), values[:2])
+    assert NewRows(frame, np.ones((4, 3))).covariates()[0].shape == (4, 0)
     with pytest.raises(ValueError, match="have 2 columns; the model was built from 3"):
-        frame.new_response(np.ones((4, 2)))
-    assert model_frame(None, np.arange(5.0)).new_response(np.array([7.0])).tolist() == [[7.0]]
+        NewRows(frame, np.ones((4, 2))).responses()
+    assert NewRows(model_frame(None, np.arange(5.0)), np.array([7.0])).responses().tolist() == [[7.0]]
 
 
 def test_array_with_missing_rows():
@@ -483,7 +488,7 @@ def test_pickle_and_copy_rebuild_the_frame(table):
     new = {"x": [3.0, None], "group": ["c", "a"]}
     for other in (pickle.loads(pickle.dumps(frame)), copy.deepcopy(frame)):
         np.testing.assert_array_equal(other.covariates, frame.covariates)
-        np.testing.assert_array_equal(other.new_covariates(new)[0], frame.new_covariates(new)[0])
+        np.testing.assert_array_equal(NewRows(other, new).covariates()[0], NewRows(frame, new).covariates()[0])
         np.testing.assert_array_equal(other.used, frame.used)
         assert other.index.equals(frame.index) and other.formula == frame.formula
 

@@ -12,6 +12,7 @@ import pytest
 import nrmmix as nm
 from nrmmix.common.names import bare, meant, quoted_name
 from nrmmix.model.frame.columns.dates import in_days_since
+from nrmmix.model.frame.rows import NewRows
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -106,7 +107,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_new_dates_are_counted_from_the_same_day(dated, name):
-    x, _, _ = dated.model.frame.new_covariates({"when": SPELLINGS[name]})
+    x, _ = NewRows(dated.model.frame, {"when": SPELLINGS[name]}).covariates()
     assert x.ravel().tolist() == [29.0, -33.0]
     if name != "days" and name != "text":
         trained = nm.Model("a ~ when", DATA.head(2).assign(when=SPELLINGS[name])).frame

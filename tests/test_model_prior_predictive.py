@@ -89,7 +89,7 @@ def log_moment(mass, k):
 @pytest.mark.parametrize(("n", "k", "sigma"), [(1, 1, 0.3), (30, 4, 0.0), (30, 30, 0.6), (2000, 700, 0.9)])
 def test_integral_over_u_and_mass(mass, n, k, sigma):
     out = np.empty(1)
-    log_integrals(float(n), np.array([float(k)]), cluster_laws._mass_row(mass, sigma, 1.0), sigma, 0.0, out)
+    log_integrals(float(n), np.array([float(k)]), cluster_laws.mass_row(mass, sigma, 1.0), sigma, 0.0, out)
     assert out[0] == pytest.approx(naive.log_u_integral(n, k, sigma, log_moment(mass, k)), abs=1e-7)
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import nrmmix as nm
-from nrmmix.model.priors.sparse_product import FLOOR, MOST_CODES
+from nrmmix.model.priors.sparse_product import FLOOR, MAX_CODES
 
 RUN = {"draws": 12, "tune": 12, "chains": 2, "rng": 5, "cores": 1}
 
@@ -102,7 +102,7 @@ def test_kernels_that_do_not_suit_the_covariates(kernels, message, table):
 
 
 def test_more_codes_than_draws_can_hold(table):
-    assert MOST_CODES == np.iinfo(np.int16).max
+    assert MAX_CODES == np.iinfo(np.int16).max
     wide = pd.DataFrame({"x": np.arange(9000.0), "z": np.arange(9000.0) ** 2, "y": np.zeros(9000) + np.arange(9000) % 2})
     with pytest.raises(ValueError, match="places and widths in 'x' make 36000 codes, more than 32767; give fewer"):
         nm.Model("y ~ x + z", wide, kernel=nm.SparseProduct(places=9000))

@@ -49,7 +49,7 @@ def test_histogram_and_rug_show_the_data(ax):
 
 
 def test_a_rug_of_many_is_left_out(ax):
-    style.rug(ax, np.arange(style.MOST_STROKES + 1.0))
+    style.rug(ax, np.arange(style.MAX_STROKES + 1.0))
     assert not ax.collections
 
 
@@ -84,8 +84,8 @@ def test_axes_of_the_plane_follow_the_order_of_the_names(ax):
 
 def test_level_outside_the_grid_is_left_out():
     values = np.full((10, 10), 0.006)  # holds 0.6
-    assert mixtures._level(values, 1.0, 0.5) == 0.006
-    assert mixtures._level(values, 1.0, 0.8) is None
+    assert mixtures.level_holding(values, 1.0, 0.5) == 0.006
+    assert mixtures.level_holding(values, 1.0, 0.8) is None
 
 
 def test_pairs_of_responses():
@@ -122,7 +122,7 @@ def test_replicates_beside_the_data(ax, curve):
     x, of_data = labelled(ax, "data").get_data()
     simulated = fit.simulate(draws=5, rng=3)["b"].to_numpy().reshape(5, -1)
     observed = pictures.table()["b"].to_numpy()
-    shape = predictive._smoothed(x, observed) if curve == "density" else predictive._ecdf(x)
+    shape = predictive.smoothed(x, observed) if curve == "density" else predictive.ecdf(x)
     assert np.array_equal(of_data, shape(observed)) and len(ax.lines) == 6
     assert all(np.array_equal(line.get_ydata(), shape(values)) for line, values in zip(ax.lines, simulated))
     assert legend(ax) == ["5 replicates", "data"] and ax.get_xlabel() == "b, over all rows"
@@ -141,11 +141,11 @@ def test_smoothing_against_the_sum_of_kernels():
     width = 0.9 * min(observed.std(), iqr / 1.34) * 200**-0.2
     exact = np.exp(-0.5 * ((x[:, None] - values) / width) ** 2).mean(axis=1) / (width * np.sqrt(2 * np.pi))
     # Values are moved by up to half a cell, 0.006.
-    assert np.abs(predictive._smoothed(x, observed)(values) - exact).max() < 0.01 * exact.max()
+    assert np.abs(predictive.smoothed(x, observed)(values) - exact).max() < 0.01 * exact.max()
 
 
 def test_ecdf_counts_values_at_the_point():
-    assert list(predictive._ecdf(np.array([0.0, 1.0, 2.0]))(np.array([1.0, 1.0, 3.0, -1.0]))) == [0.25, 0.75, 0.75]
+    assert list(predictive.ecdf(np.array([0.0, 1.0, 2.0]))(np.array([1.0, 1.0, 3.0, -1.0]))) == [0.25, 0.75, 0.75]
 
 
 # ---- density regression

@@ -136,7 +136,7 @@ def test_densities_of_pairs(mixture, monkeypatch):
     from nrmmix.plots import mixtures
 
     seen = []
-    monkeypatch.setattr(mixtures, "_contours", lambda ax, x1, x2, values, named=True: seen.append((x1, x2, values)))
+    monkeypatch.setattr(mixtures, "contours", lambda ax, x1, x2, values, named=True: seen.append((x1, x2, values)))
     axes = mixture.plot("density", units="response", draws=20, points=12)
     assert [ax.get_xlabel() for ax in axes[2]] == ["wage", "hours", "age"]
     (x1, x2, values), *_ = seen

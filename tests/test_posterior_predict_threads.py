@@ -113,7 +113,7 @@ def test_quantiles_of_a_measure_are_where_its_distribution_function_says(lines):
     q = np.array([1e-4, 0.05, 0.5, 0.99])
     states, rows = states_of(lines.posterior, 10), prediction_rows(lines.model, pd.DataFrame({"x": [0.03, 0.4, 0.41, 0.97]}))
     functional = functionals.Quantile(states, np.array([0]), q, rows.inputs)
-    cases = functionals._Cases(lines.model, rows, np.arange(rows.n_cases), rows.given)
+    cases = functionals.Cases(lines.model, rows, np.arange(rows.n_cases), rows.given)
     for t, state in enumerate(states):
         measure = state.measure(np.random.SeedSequence(t))
         _, found = functional.shortcut(state, measure, cases)

@@ -95,7 +95,7 @@ def test_rows_take_atoms_by_their_shares():
     share = np.array([[0.2, 0.5], [0.0, 1.0], [0.0, 0.0]])
     row = np.array([0, 0, 0, 1, 1, 2, 2])
     uniform = np.array([0.1, 0.3, 0.7001, 0.0, 0.999999, 0.0, 0.999999])
-    assert simulate._inverse(share, row, uniform).tolist() == [0, 1, 2, 1, 1, 2, 2]
+    assert simulate.atoms_by_shares(share, row, uniform).tolist() == [0, 1, 2, 1, 1, 2, 2]
 
 
 def test_table(faithful, regression, data):

@@ -120,8 +120,8 @@ def test_draws_beyond_the_shortest_chain_are_kept(fits, tmp_path):
     found["scalars"] = np.stack([longer.draws[key][1, 12:] for key in ("n_clusters", "log_joint", "mass", "sigma")], axis=-1)
     found["scalars"] = np.pad(found["scalars"], ((0, 0), (0, 1)), constant_values=1.0)  # the width that distances are measured in
     found["shared"] = np.concatenate([longer.draws[key][1, 12:] for key in ("shrinkage", "noise_scale")], axis=-1)
-    spare = type(ahead.ahead)(**{
-        name: found.get(name, np.zeros((8, *array.shape[1:]), array.dtype)) for name, array in ahead.ahead._asdict().items()
+    spare = type(ahead.extra_draws)(**{
+        name: found.get(name, np.zeros((8, *array.shape[1:]), array.dtype)) for name, array in ahead.extra_draws._asdict().items()
     })
     fit = nm.load(fit.save(tmp_path / "fit.npz"))
     fit.checkpoints = (fit.checkpoints[0], type(ahead)(ahead.iteration, ahead.generator, ahead.state, spare))

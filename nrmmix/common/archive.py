@@ -15,7 +15,7 @@ import numpy as np
 from nrmmix.common.messages import number
 
 HEADER = "header"
-MOST_HEADER = 1e9  # bytes of JSON, which takes some ten times as many as objects
+MAX_HEADER = 1e9  # bytes of JSON, which takes some ten times as many as objects
 OF_JSON = 10
 BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, TypeError, ValueError, RuntimeError, OSError, RecursionError,
           MemoryError, NotImplementedError, OverflowError)
@@ -43,8 +43,8 @@ def write(file: BinaryIO, header: Mapping[str, Any], arrays: Mapping[str, np.nda
     array([0, 1, 4])
     """
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    held: dict[str, Any] = {HEADER: text, **arrays}
-    np.savez_compressed(file, **held)
+    members: dict[str, Any] = {HEADER: text, **arrays}
+    np.savez_compressed(file, **members)
 
 
 def read(
@@ -67,7 +67,7 @@ def read(
             total += math.prod(shape) * dtype.itemsize * (OF_JSON if name == HEADER else 1)
             if total > limit:
                 raise too_large(limit)
-        if claims[HEADER][1] != np.uint8 or math.prod(claims[HEADER][0]) > MOST_HEADER:
+        if claims[HEADER][1] != np.uint8 or math.prod(claims[HEADER][0]) > MAX_HEADER:
             raise ValueError("its header is none")
         header = json.loads(bytes(_array(archive, HEADER)))
         if not isinstance(header, dict):

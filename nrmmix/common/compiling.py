@@ -14,7 +14,7 @@ from nrmmix.kernels.compiling import disk
 SOON = "a few seconds"
 
 
-class _Announcer(event.Listener):
+class Announcer(event.Listener):
     """Says so with how long it will take, as `estimate` has it in seconds; the same words once in a process."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class _Announcer(event.Listener):
             tell(line)
 
 
-_ANNOUNCER = _Announcer()
+ANNOUNCER = Announcer()
 
 
 def text(seconds: int) -> str:
@@ -61,12 +61,12 @@ def text(seconds: int) -> str:
 @contextmanager
 def announced(estimate: Callable[[], float] | None = None) -> Iterator[None]:
     """Within the block, say so when something has to be compiled rather than loaded; with the seconds that the estimate gives then."""
-    if _ANNOUNCER.within:
+    if ANNOUNCER.within:
         yield
         return
-    _ANNOUNCER.within, _ANNOUNCER.time, _ANNOUNCER.estimate = True, SOON, estimate
+    ANNOUNCER.within, ANNOUNCER.time, ANNOUNCER.estimate = True, SOON, estimate
     try:
-        with event.install_listener("numba:compile", _ANNOUNCER):
+        with event.install_listener("numba:compile", ANNOUNCER):
             yield
     finally:
-        _ANNOUNCER.within = False
+        ANNOUNCER.within = False

@@ -108,7 +108,7 @@ def _can_keep_owner(there: os.stat_result) -> bool:
 
 # ---- temporary files, beside those whose place they take
 
-def _prefix(path: Path) -> str:
+def prefix_of(path: Path) -> str:
     """Return the prefix of the temporary files of a path, whose name may be as long as names can be."""
     return f".nrmmix-{zlib.crc32(os.fsencode(path.name)):08x}-{zlib.crc32(platform.node().encode()):08x}-"
 
@@ -116,7 +116,7 @@ def _prefix(path: Path) -> str:
 def _temporary(path: Path) -> str:
     """A new empty file, which says by its name who has made it; its permissions are those that the user's files get."""
     while True:
-        name = str(path.parent / f"{_prefix(path)}{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        name = str(path.parent / f"{prefix_of(path)}{os.getpid()}-{os.urandom(4).hex()}.tmp")
         try:
             os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             return name
@@ -126,7 +126,7 @@ def _temporary(path: Path) -> str:
 
 def sweep(path: Path) -> None:
     """Temporary files of a path go that processes of this machine have left which are no more."""
-    prefix = _prefix(path)
+    prefix = prefix_of(path)
     try:
         left = [entry.path for entry in os.scandir(path.parent) if entry.name.startswith(prefix)]
     except OSError:

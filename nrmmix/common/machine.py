@@ -25,10 +25,10 @@ def available() -> float:
     >>> available() > 0
     True
     """
-    return max(min(_free(), _left_in_group()), 0.0)
+    return max(min(free(), left_in_group()), 0.0)
 
 
-def _free() -> float:
+def free() -> float:
     """Bytes that are free; where the system does not say, all that there are, or what an array may have at most."""
     try:
         for line in MEMINFO.read_text(encoding="ascii").splitlines():
@@ -42,7 +42,7 @@ def _free() -> float:
         return float(sys.maxsize)
 
 
-def _left_in_group() -> float:
+def left_in_group() -> float:
     """Bytes up to the limit of the control group, of version 2 or 1; infinite where there is none."""
     left = float("inf")
     for most, used, counts in (("memory.max", "memory.current", "memory.stat"), ("memory/memory.limit_in_bytes",
@@ -132,7 +132,7 @@ def one_blas_thread() -> Iterator[None]:
     ...     pass
     """
     with _HELD:
-        _DEPTH.append([(put, get()) for put, get in _pools()] if not _DEPTH else [])
+        _DEPTH.append([(put, get()) for put, get in blas_pools()] if not _DEPTH else [])
         for put, _ in _DEPTH[0]:
             put(1)
     try:
@@ -147,7 +147,7 @@ def one_blas_thread() -> Iterator[None]:
                 _DEPTH.pop()
 
 
-def _pools() -> list[tuple[Callable[[int], Any], Callable[[], int]]]:
+def blas_pools() -> list[tuple[Callable[[int], Any], Callable[[], int]]]:
     """Return, for each library that is loaded, functions that set and give the number of its threads."""
     try:
         from threadpoolctl import ThreadpoolController

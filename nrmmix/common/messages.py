@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
 LONGEST, MAX_NAMES = 60, 20  # characters of a value, and names, that a message shows
-FEWEST, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
+MIN_LETTERS, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
 
 
 # ---- arguments
@@ -134,7 +134,7 @@ def nearest(name: Any, known: Iterable[Any]) -> str | None:
     for near in difflib.get_close_matches(wanted, by_letters, 5, 0.5):
         least, most = sorted((len(wanted), len(near)))
         alike = next((i for i, (a, b) in enumerate(zip(wanted, near, strict=False)) if a != b), least)
-        begins = alike >= max(FEWEST, SHARE * least) or alike == least == most - 1
+        begins = alike >= max(MIN_LETTERS, SHARE * least) or alike == least == most - 1
         if begins or _slips(wanted, near) <= (max(len(wanted), len(near)) + 1) // 4:
             return by_letters[near]
     return None

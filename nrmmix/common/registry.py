@@ -25,12 +25,12 @@ class Plugin(NamedTuple):
     arguments: tuple[str, ...]
 
 
-_PLUGINS: dict[str, Plugin] = {}  # by names of classes
+PLUGINS: dict[str, Plugin] = {}  # by names of classes
 
 
 def plugin(made: Made) -> Made:
     """Enter a class of the package."""
-    _PLUGINS[made.__name__] = Plugin(made, _role(made), _parameters(made))
+    PLUGINS[made.__name__] = Plugin(made, _role(made), _parameters(made))
     if "__init__" in vars(made):
         made.__init__ = guided(made.__init__)  # type: ignore[misc]  # of this class, no instance of another
     return made
@@ -74,7 +74,7 @@ def register(made: Made, arguments: tuple[str, ...] | None = None) -> Made:
     if not isinstance(made, type):
         raise ValueError(f"a class is needed, not {made!r}.")
     name = made.__name__
-    if name in _PLUGINS and is_own(_PLUGINS[name].made):
+    if name in PLUGINS and is_own(PLUGINS[name].made):
         raise ValueError(f"files name the package's own {name} so; give the class another name.")
     if isinstance(arguments, str) or not all(isinstance(one, str) for one in arguments or ()):
         raise ValueError(f"arguments must be a tuple of names, not {arguments!r}.")
@@ -82,7 +82,7 @@ def register(made: Made, arguments: tuple[str, ...] | None = None) -> Made:
     for one in arguments or ():
         if one not in accepted:
             raise ValueError(f"{name} has no argument {one!r}; its arguments are {', '.join(accepted) or 'none'}.")
-    _PLUGINS[name] = Plugin(made, _role(made), accepted if arguments is None else tuple(arguments))  # defined anew, as in a notebook
+    PLUGINS[name] = Plugin(made, _role(made), accepted if arguments is None else tuple(arguments))  # defined anew, as in a notebook
     return made
 
 
@@ -112,17 +112,17 @@ def is_own(made: type) -> bool:
 
 def plugins(role: str | None = None) -> Iterator[Plugin]:
     """All classes, or those of one role, in the order in which they were entered."""
-    return (one for one in tuple(_PLUGINS.values()) if role in (None, one.role))
+    return (one for one in tuple(PLUGINS.values()) if role in (None, one.role))
 
 
 def named(name: str) -> Plugin | None:
     """The class that a file calls so."""
-    return _PLUGINS.get(name)
+    return PLUGINS.get(name)
 
 
 def plugin_of(thing: Any) -> Plugin | None:
     """Return the entry of the class of an object; None where it has not been entered."""
-    found = _PLUGINS.get(type(thing).__name__)
+    found = PLUGINS.get(type(thing).__name__)
     return found if found is not None and found.made is type(thing) else None
 
 

@@ -102,23 +102,23 @@ def decode_model(made: type, spec: dict[str, Any], get: Callable[[str], np.ndarr
 
 def to_bytes(model: Any) -> bytes:
     """A specification with its data, as pickle and copy keep it."""
-    held: dict[str, np.ndarray] = {}
-    archive.write(file := io.BytesIO(), encode_model(model, keeper(held)), held)
+    stored: dict[str, np.ndarray] = {}
+    archive.write(file := io.BytesIO(), encode_model(model, keeper(stored)), stored)
     return file.getvalue()
 
 
 def from_bytes(made: type, content: bytes) -> Any:
     """The specification of `to_bytes`."""
-    header, held = archive.read(io.BytesIO(content), math.inf)
-    return decode_model(made, header, held.__getitem__)
+    header, stored = archive.read(io.BytesIO(content), math.inf)
+    return decode_model(made, header, stored.__getitem__)
 
 
-def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
-    """A function that keeps arrays in `held`, and returns the names that they are kept by."""
+def keeper(stored: dict[str, np.ndarray]) -> Callable[..., str]:
+    """A function that keeps arrays in `stored`, and returns the names that they are kept by."""
 
     def put(array: np.ndarray, name: str = "") -> str:
-        name = name or f"data/{len(held)}"
-        held[name] = array
+        name = name or f"data/{len(stored)}"
+        stored[name] = array
         return name
 
     return put
@@ -139,7 +139,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
         places = frame.places
         common["stream"] = {
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
-            "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
+            "has_gaps": places.has_missing, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
             "covariates": [[put(array) for array in counted] for counted in places.covariates], "size": places.size,
             "sums": {name: put(values) for name, values in frame.sums.items()}, "has_first": frame.has_first,
         }

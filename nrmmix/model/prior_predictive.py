@@ -83,7 +83,7 @@ def n_clusters(model: Specification) -> pd.Series:
                     f"the law of the number of clusters is out of reach: {PARTITIONS} simulated partitions of {model.n_obs} rows among "
                     f"{model.prior.components} components; take fewer components."
                 )
-            drawn = [len(locations) for _, locations, _ in _partitions(model, PARTITIONS, np.random.SeedSequence(0))]
+            drawn = [len(locations) for _, locations, _ in simulate_partitions(model, PARTITIONS, np.random.SeedSequence(0))]
             law = np.bincount(drawn)[1:] / PARTITIONS
         else:
             law = model.prior.law_of_n_clusters(model.n_obs)
@@ -144,7 +144,7 @@ def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.Data
     out, totals = Replicates(size, model.frame.index, model), model.blocks.totals(model.frame.response)
     ok = np.flatnonzero(np.broadcast_to(known(totals), model.n_obs))
     with announced():
-        for draw, (labels, locations, generator) in enumerate(_partitions(model, size, seed)):
+        for draw, (labels, locations, generator) in enumerate(simulate_partitions(model, size, seed)):
             if len(data.shared):
                 redraw_shared(data, state, generator)  # without clusters: from the prior
             empty_column(data, state.stat, 0)
@@ -158,7 +158,7 @@ def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.Data
     return out.table()
 
 
-def _partitions(
+def simulate_partitions(
     model: Specification, size: int, seed: np.random.SeedSequence
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.random.Generator]]:
     """Partitions from the prior: labels, locations of the clusters, and the generator that goes on with each."""

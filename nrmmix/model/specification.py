@@ -162,11 +162,11 @@ class Specification:
         if frame.weight is None:
             return self
         insist_on_counts(frame.weight, frame.index)
-        size, room = 24.0 * frame.size * (frame.response.shape[1] + frame.inputs.shape[1] + 4), machine.available() / 2
-        if size > room:
+        size, limit = 24.0 * frame.size * (frame.response.shape[1] + frame.inputs.shape[1] + 4), machine.available() / 2
+        if size > limit:
             raise ValueError(
                 f"weights: chains and searches repeat rows, and {frame.size:,.0f} of them take about {machine.text(size)}, where there is "
-                f'room for {machine.text(room)}; variational inference takes weights as they are: method="vb" or "memoized_vb".'
+                f'room for {machine.text(limit)}; variational inference takes weights as they are: method="vb" or "memoized_vb".'
             )
         rows = np.repeat(np.arange(self.n_obs), frame.weight.astype(np.int64))
         source = frame.source[rows] if frame.is_sparse and frame.from_array else frame.source.iloc[rows]

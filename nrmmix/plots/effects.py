@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 QUANTILES, QUANTILE_POINTS = (0.05, 0.25, 0.5, 0.75, 0.95), 60  # points along one covariate: quantiles take much longer than means
 POINTS, PLANE_POINTS = 30, 40  # along a covariate, and along each axis of a plane
 AVERAGED, AVERAGED_DRAWS = 12, 150  # rows over whose other covariates is averaged, and draws of it
-MOST_LEVELS = 6  # of a category whose levels have a curve each
-MOST_CONTRASTS = 30  # in one picture
+MAX_LEVELS = 6  # of a category whose levels have a curve each
+MAX_CONTRASTS = 30  # in one picture
 
 
 def _needs_several(model: Specification) -> str | None:
@@ -185,7 +185,7 @@ def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
     categories = {one.name: one for one in found if one.levels is not None}
     if by:
         return categories[known_name("category among the covariates", by, categories)]
-    few = [one for one in categories.values() if len(one.levels or ()) <= MOST_LEVELS]
+    few = [one for one in categories.values() if len(one.levels or ()) <= MAX_LEVELS]
     return few[0] if by is None and len(categories) == len(few) == 1 else None
 
 
@@ -214,14 +214,12 @@ def surface(
         See `plot`.
     x : two names, optional
         Covariates that are numbers; default the first two.
-    response, at
+    response, at, units
         See `effects`.
     points : int, default 40
         Points along each axis.
     draws : int, default 200
         Posterior draws to use.
-    units : {"formula", "response"}, default "formula"
-        See `effects`.
 
     Returns
     -------
@@ -412,7 +410,7 @@ def contrasts(
             table = fit.contrasts(one, cast(Any, kind), **own.options, **bands)
         varied = next((key for key, own in one.items() if np.ndim(own) and len(own) > 1), "")
         shown += [(f"{varied}: {label}", row) for label, row in zip(table.index.get_level_values(0), table.to_numpy(), strict=True)]
-    shown = shown[:MOST_CONTRASTS]
+    shown = shown[:MAX_CONTRASTS]
     with style.panels(ax, ["contrasts"], size=(6.2, max(2.4, 0.3 * len(shown) + 1.2)), single=True) as (ax,):
         places, table = np.arange(len(shown)), np.array([row for _, row in shown])
         ax.axvline(0.0, color=style.GREY, linewidth=0.8)

@@ -29,7 +29,7 @@ ORDER = (
 DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit
 ALWAYS = "similarity"  # what is drawn of a model that none of these suits
-MOST_PANELS = 12  # responses that have a panel each where none is named
+MAX_PANELS = 12  # responses that have a panel each where none is named
 
 
 Refusal = Callable[["Specification"], "str | None"]
@@ -152,13 +152,13 @@ def masses_of(model: Specification, name: str) -> np.ndarray:
 
 def responses(model: Specification, chosen: str | Sequence[str] | None, suited: Sequence[str] | None = None) -> tuple[str, ...]:
     """The responses that an option `response` names, which must hold what is suited; None names all that do, of many the first."""
-    held = shapes(model)
+    shape_of = shapes(model)
     if chosen is None:
-        return tuple(name for name, own in held.items() if suited is None or own in suited)[:MOST_PANELS]
-    wanted = tuple(known_name("response", name, tuple(held)) for name in ((chosen,) if isinstance(chosen, str) else chosen))
+        return tuple(name for name, own in shape_of.items() if suited is None or own in suited)[:MAX_PANELS]
+    wanted = tuple(known_name("response", name, tuple(shape_of)) for name in ((chosen,) if isinstance(chosen, str) else chosen))
     for name in wanted:
-        if suited is not None and held[name] not in suited:
-            raise ValueError(f"the response {name!r} holds {held[name]}, and this picture needs {' or '.join(suited)}.")
+        if suited is not None and shape_of[name] not in suited:
+            raise ValueError(f"the response {name!r} holds {shape_of[name]}, and this picture needs {' or '.join(suited)}.")
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"response must name responses once each, not {chosen!r}.")
     return wanted

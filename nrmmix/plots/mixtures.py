@@ -96,8 +96,8 @@ def density(
     30
     """
     check(fit.model, "density")
-    names, held = responses(fit.model, response), shapes(fit.model)
-    plane = len(names) == 2 == fit.model.n_dim and set(held.values()) == {NUMBER} and not fit.model.frame.input_names
+    names, shape_of = responses(fit.model, response), shapes(fit.model)
+    plane = len(names) == 2 == fit.model.n_dim and set(shape_of.values()) == {NUMBER} and not fit.model.frame.input_names
     plane = plane and not any(len(masses_of(fit.model, name)) for name in names)
     points = (PLANE_POINTS if plane else POINTS) if points is None else count("points", points, 2)
     shown = [called(name, back_of(fit.model, name, units)) for name in names]
@@ -109,7 +109,7 @@ def density(
             style.dress(ax, *shown)
         else:
             _one(fit, ax, names[0], points, units, bands)
-            style.dress(ax, shown[0], "density" if held[names[0]] == NUMBER else "probability")
+            style.dress(ax, shown[0], "density" if shape_of[names[0]] == NUMBER else "probability")
         style.legend(ax)
         return ax
 
@@ -158,7 +158,7 @@ def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, units: 
     at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     ordered = at[:, [names.index(name) for name in fit.model.frame.response_names]]
     values = predicted(fit, kind="density", at=ordered, units=units, **bands)
-    _contours(ax, x1, x2, values["estimate"].to_numpy().reshape(len(x2), len(x1)))
+    contours(ax, x1, x2, values["estimate"].to_numpy().reshape(len(x2), len(x1)))
 
 
 def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], units: str, bands: Bands) -> None:
@@ -174,13 +174,13 @@ def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], units: 
             slope = slope * back.jacobian(column)
             column[:] = back.forward(column)
     values = slope * marginal_density(fit.posterior, names, at, min(bands.get("draws", PAIR_DRAWS), PAIR_DRAWS))
-    _contours(ax, x1, x2, values.reshape(len(x2), len(x1)), named=False)
+    contours(ax, x1, x2, values.reshape(len(x2), len(x1)), named=False)
 
 
-def _contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named: bool = True) -> None:
+def contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named: bool = True) -> None:
     """Contours of a density (x2, x1) inside which stated probabilities lie; of small panels without numbers."""
     cell = (x1[1] - x1[0]) * (x2[1] - x2[0])
-    levels = {level: mass for mass in MASSES if (level := _level(values, cell, mass)) is not None}
+    levels = {level: mass for mass in MASSES if (level := level_holding(values, cell, mass)) is not None}
     if levels:
         heights = sorted(levels)
         shades = [(style.BLUE, 0.08 + 0.10 * depth) for depth in range(len(heights))]
@@ -197,7 +197,7 @@ def _contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, name
 def _pairs(
     fit: MCMCResult, ax: Any, names: Sequence[str], shown: Sequence[str], points: int, units: str, bands: Bands
 ) -> np.ndarray:
-    d, held = len(names), shapes(fit.model)
+    d, shape_of = len(names), shapes(fit.model)
     if ax is not None:
         raise ValueError(f"the densities of {d} responses need {d} x {d} axes of their own; leave out ax, or name one by response=.")
     with style.figure(d, d, (2.1, 1.9)) as axes:
@@ -210,12 +210,12 @@ def _pairs(
                 x, y = _placed(fit.model, names[j], units), _placed(fit.model, names[i], units, style.PLASTIC)
                 axes[i, j].plot(x, y, **style.points(len(x), 3))
                 smooth = not any(len(masses_of(fit.model, name)) for name in (names[i], names[j]))
-                if held[names[i]] == held[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
+                if shape_of[names[i]] == shape_of[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
                     _contours_of_pair(fit, axes[i, j], (names[j], names[i]), units, bands)
-                if held[names[i]] == LEVELS:
+                if shape_of[names[i]] == LEVELS:
                     style.level_axis(axes[i, j], "y", categories_of(fit.model, names[i]))
         handles = {one.get_label(): one for ax in (*axes.diagonal(), axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
-        first = "density" if held[names[0]] == NUMBER else "probability"
+        first = "density" if shape_of[names[0]] == NUMBER else "probability"
         style.dress_triangle(axes, shown, [first, *shown[1:]], list(handles.values()))
         return axes
 
@@ -226,7 +226,7 @@ def _placed(model: Specification, name: str, units: str, step: float = style.GOL
     return values if back is None else back.inverse(values)
 
 
-def _level(values: np.ndarray, cell: float, mass: float) -> float | None:
+def level_holding(values: np.ndarray, cell: float, mass: float) -> float | None:
     """Density above which points of the grid hold the mass; None where the grid does not reach that far into the tails."""
     falling = np.sort(values.ravel())[::-1]
     held = np.cumsum(falling) * cell

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed
 MAX_MARKS = 60  # values with a mark of their own; more are a curve
-MOST_ROWS = 60  # over whose inputs a density is averaged
+MAX_ROWS = 60  # over whose inputs a density is averaged
 LABEL = "posterior mean probability"
 
 
@@ -92,7 +92,7 @@ def ppc(
     """
     known_name("curve", curve, CURVES)
     check(fit.model, "ppc")
-    names, n_obs, held = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
+    names, n_obs, shape_of = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
     draws = count("draws", draws, 1)
     with style.panels(ax, names, "response") as axes:
         replicates = fit.simulate(draws=draws, rng=rng)
@@ -105,13 +105,13 @@ def ppc(
                 _survival(fit.model, one, name, simulated, back)
                 style.dress(one, pooled, "probability of more")
                 continue
-            if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
+            if shape_of[name] == LEVELS or (shape_of[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
                 continue
             observed, at = observed[~np.isnan(observed)], at if curve == "density" else np.zeros(0)
             x = reached_by(style.padded(observed, 0.2, CELLS), back)
-            shape = _smoothed(x, observed, at) if curve == "density" else _ecdf(x)
+            shape = smoothed(x, observed, at) if curve == "density" else ecdf(x)
             for k, values in enumerate(simulated):
                 label = None if k else f"{len(simulated)} replicates"
                 one.plot(x, shape(values[~np.isnan(values)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
@@ -131,7 +131,7 @@ def _survival(model: Specification, ax: Axes, name: str, simulated: np.ndarray, 
     """Shares of each replicate beyond y, and the curve of the rows that assumes nothing."""
     values, _ = seen_in(model, name, back)
     x = reached_by(style.padded(values[~np.isnan(values)], 0.1, CELLS), back)
-    beyond = _ecdf(x)
+    beyond = ecdf(x)
     for k, one in enumerate(simulated):
         label = None if k else f"{len(simulated)} replicates"
         ax.plot(x, 1.0 - beyond(one[~np.isnan(one)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
@@ -161,7 +161,7 @@ def _frequencies(model: Specification, ax: Axes, name: str, observed: np.ndarray
     style.density_axis(ax)
 
 
-def _smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndarray = ()) -> Callable[[np.ndarray], np.ndarray]:
+def smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndarray = ()) -> Callable[[np.ndarray], np.ndarray]:
     """Kernel density estimates on the grid x, apart from point masses; values beyond it count too."""
     observed = observed[~np.isin(observed, at)]
     spread = np.subtract(*np.quantile(observed, [0.75, 0.25])) / 1.34
@@ -179,7 +179,7 @@ def _smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndar
     return estimate
 
 
-def _ecdf(x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def ecdf(x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return lambda values: np.searchsorted(np.sort(values), x, side="right") / len(values)
 
 
@@ -200,7 +200,7 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands, unit
     """Densities at points, averaged over the inputs of the rows, of many over some of them; for averages there is no band."""
     model = fit.model
     order = np.lexsort(model.frame.inputs.T)
-    some = order[np.unique(np.linspace(0, model.n_obs - 1, MOST_ROWS).astype(int))]
+    some = order[np.unique(np.linspace(0, model.n_obs - 1, MAX_ROWS).astype(int))]
     rows = model.frame.source.iloc[some].reset_index(drop=True)
     j = model.frame.response_names.index(name)
     at = label(model, np.full(len(points), j), points)

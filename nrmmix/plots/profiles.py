@@ -10,6 +10,7 @@ import numpy as np
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
@@ -21,7 +22,7 @@ from nrmmix.results.mcmc import MCMCResult
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 MAX_MEANS = 6  # means that pictures of the data show as well
 ROWS = 20  # clusters of an image
-FEWEST = 2  # members of a cluster whose line is thin
+MIN_MEMBERS = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
 WITHIN = 0.9  # of the rows, whose clusters the colours of an image span
 POINTS = 100  # along a line
@@ -89,9 +90,9 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
 
 
 def _largest_shares(model: Specification, ax: Any, values: np.ndarray, sizes: np.ndarray, order: np.ndarray, words: int) -> Any:
-    held, names = shapes(model), np.array(model.blocks.mean_names(), dtype=object)
+    shape_of, names = shapes(model), np.array(model.blocks.mean_names(), dtype=object)
     of = np.array(model.frame.response_names, dtype=object)[model.blocks.mean_responses()]
-    own = np.flatnonzero([held[name] == SHARE for name in of])
+    own = np.flatnonzero([shape_of[name] == SHARE for name in of])
     overall = np.concatenate([_overall(model, block.columns) for block in model.blocks.blocks if block.family.needs_totals])
     titles = [f"cluster {k} ({sizes[k]})" for k in order]
     with style.panels(ax, titles, "clusters", size=(3.4, 0.24 * min(words, len(own)) + 0.9)) as axes:
@@ -205,14 +206,14 @@ def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int
     found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
     x = np.asarray(read_column(model.frame.source[name], name), float)
     grid = style.padded(x, 0.0, points)
-    inputs, _ = model.frame.new_inputs(typical_inputs(model) | {name: grid})
+    inputs, _ = NewRows(model.frame, typical_inputs(model) | {name: grid}).inputs()
     lines = means(fit, found.labels, inputs)[..., 0]
     with style.panels(ax, ["components"]) as (ax,):
         found.scatter(ax, x, values_of(model, response))
         for rank, k in enumerate(found.by_size):
             own = x[found.labels == k]
             within = (grid >= own.min()) & (grid <= own.max())
-            width = style.LINE if len(own) > FEWEST else 0.7
+            width = style.LINE if len(own) > MIN_MEMBERS else 0.7
             ax.plot(grid[within], lines[within, k], color=style.CYCLE[rank % len(style.CYCLE)], linewidth=width)
         style.dress(ax, name, response)
         style.legend(ax, found.handles(ax))

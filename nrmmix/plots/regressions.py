@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.common.messages import count
 from nrmmix.model.frame.columns.units import Back
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, predicted, responses, shapes, values_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 POINTS = 100  # along the covariate, and along the response in an image
 SLICE_POINTS = 200  # along the response
 SLICES = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of the covariate at which the conditional density is shown
-MOST_SLICES = 8  # levels; with more, those that occur most
+MAX_SLICES = 8  # levels; with more, those that occur most
 IMAGE_QUANTILES = (0.05, 0.5, 0.95)
 IMAGE_DRAWS = 200  # of the posterior behind an image: of means, which need fewer than bands
 DASHES = ("-", "--", "-.", ":")
@@ -100,13 +101,13 @@ def reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     if model.slots is not None:  # whose kernels are nowhere 0
         return np.ones(len(newdata), bool)
     widths = model.widths_of([fit.draws[name].min() for name in model.width_names])
-    values, _, _ = model.frame.new_covariates(newdata)
+    values, _ = NewRows(model.frame, newdata).covariates()
     return np.exp(model.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0
 
 
 def _needs_means(model: Specification) -> str | None:
-    many = kinds.SHARE in shapes(model).values() and model.n_dim > kinds.MOST_PANELS
-    return kinds.needs_one_covariate(model) or (f"needs at most {kinds.MOST_PANELS} counts given their total" if many else None)
+    many = kinds.SHARE in shapes(model).values() and model.n_dim > kinds.MAX_PANELS
+    return kinds.needs_one_covariate(model) or (f"needs at most {kinds.MAX_PANELS} counts given their total" if many else None)
 
 
 @kind(_needs_means, "E[y | x] over one covariate")
@@ -220,12 +221,10 @@ def conditional(
     ----------
     fit, ax, **bands
         See `plot`; `draws` is 200 by default, which are enough for means without bands.
-    response : str or sequence of str, optional
-        Default every response.
+    response, units
+        See `mean`.
     points : int, default 100
         Points along each axis.
-    units : {"formula", "response"}, default "formula"
-        See `mean`.
 
     Returns
     -------
@@ -249,7 +248,7 @@ def conditional(
     check(fit.model, "conditional")
     own: Bands = {"draws": IMAGE_DRAWS, **bands}
     names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points)
-    x, size, held = grid.position, len(grid.position), shapes(fit.model)
+    x, size, shape_of = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
@@ -260,13 +259,13 @@ def conditional(
             # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
             image = one.imshow(
                 values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto",
-                interpolation="bilinear" if held[name] == kinds.NUMBER else "nearest",
+                interpolation="bilinear" if shape_of[name] == kinds.NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
             masses, shown = masses_of(fit.model, name), name if back is None else back.column
             masses = masses if back is None else back.inverse(masses)
             apart = f" apart from {' and '.join(f'{at:g}' for at in masses)}" if len(masses) else ""
-            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {shown}{apart}")
+            style.color_bar(one, image, f"{'density' if shape_of[name] == kinds.NUMBER else 'probability'} of {shown}{apart}")
             for at in masses:
                 _widening(one, grid, at, grid.spread(grid.predict("density", at=at, **options), 1)[:, 0, 0])
             observed = values_of(fit.model, name)
@@ -277,14 +276,14 @@ def conditional(
             if len(masses):
                 y = np.union1d(y, [masses, np.nextafter(masses, -np.inf)])
             cdf = grid.spread(grid.predict("cdf", at=y, **options), len(y))[..., 0]
-            if held[name] == kinds.NUMBER:
+            if shape_of[name] == kinds.NUMBER:
                 curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
             else:
                 places = np.array([np.searchsorted(row, IMAGE_QUANTILES) for row in cdf])
                 curves = np.where(np.isnan(cdf[:, :1]), np.nan, np.append(y, np.nan)[places])
             quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
             grid.dress(one, shown)
-            one.set_ylim(y[0] - step, y[-1] + step) if held[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
+            one.set_ylim(y[0] - step, y[-1] + step) if shape_of[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 
@@ -323,12 +322,10 @@ def slices(
         See `plot`.
     x : sequence, optional
         Values of the covariate; default its quantiles at 10, 30, 50, 70 and 90%, or its levels, of more than eight those that occur most.
-    response : str or sequence of str, optional
-        Default every response.
+    response, units
+        See `mean`.
     points : int, default 200
         Points along the response.
-    units : {"formula", "response"}, default "formula"
-        See `mean`.
 
     Returns
     -------
@@ -384,5 +381,5 @@ def slices(
 def _slice_values(covariate: Covariate) -> list[Any]:
     if covariate.levels is None:
         return list(np.unique(np.quantile(covariate.observed, SLICES, method="nearest")))
-    often = np.argsort(-np.bincount(covariate.observed.astype(int)), kind="stable")[:MOST_SLICES]
+    often = np.argsort(-np.bincount(covariate.observed.astype(int)), kind="stable")[:MAX_SLICES]
     return [covariate.levels[k] for k in np.sort(often)]

@@ -26,7 +26,7 @@ POINT = {"linestyle": "", "marker": "o", "markersize": 4, "color": GREY, "marker
 LINE = 1.8  # width of what a picture is about
 FAINT = 0.22  # opacity of bands
 SMALL = 8  # size of letters in legends and at contours
-MOST_STROKES = 500  # of a rug
+MAX_STROKES = 500  # of a rug
 GOLDEN, PLASTIC = 0.6180339887498949, 0.7548776662466927  # steps of offsets along one axis, and along another
 SINGLE, PANEL, SIDE = (6.2, 4.4), (4.2, 3.2), (5.6, 4.4)  # inches: one picture, each of several, each of two kinds
 
@@ -204,7 +204,7 @@ def color_bar(ax: Axes, image: Any, label: str | Sequence[str], extend: str = "n
 
 def rug(ax: Axes, values: np.ndarray) -> None:
     """A short stroke at each value; of many they would be one black bar."""
-    if len(values) <= MOST_STROKES:
+    if len(values) <= MAX_STROKES:
         ax.vlines(values, 0, 0.03, transform=ax.get_xaxis_transform(), color="black", linewidth=0.6, alpha=0.6)
 
 

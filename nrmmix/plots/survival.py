@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 200
-MOST_ROWS = 60  # over whose covariates a curve is averaged
+MAX_ROWS = 60  # over whose covariates a curve is averaged
 ROUNDS, SETTLED = 5000, 1e-10  # of the estimate from intervals
 
 
@@ -97,7 +97,7 @@ def _posterior(fit: MCMCResult, ax: Axes, name: str, x: np.ndarray, units: str, 
     counts = model.frame.reads[model.frame.response_names.index(name)] == "counts"
     x = np.unique(np.floor(x[x >= 0])) if counts else x
     if model.is_regression or model.frame.input_names:
-        some = np.unique(np.linspace(0, model.n_obs - 1, MOST_ROWS).astype(int))
+        some = np.unique(np.linspace(0, model.n_obs - 1, MAX_ROWS).astype(int))
         table = predicted(fit, model.frame.source.iloc[some].reset_index(drop=True), "survival", at=x, response=name, units=units, **bands)
         estimate = table["estimate"].to_numpy().reshape(len(some), -1).mean(axis=0)
     else:

@@ -166,8 +166,8 @@ def said_in_the_label() -> Iterator[None]:
 def with_one_mean(model: Specification) -> tuple[str, ...]:
     """Responses that have one mean."""
     of = np.bincount(model.blocks.mean_responses(), minlength=model.n_dim)
-    held = zip(model.frame.response_names, shapes(model).values(), of, strict=True)
-    return tuple(name for name, own, size in held if size == 1 and own != kinds.SHARE)
+    shaped = zip(model.frame.response_names, shapes(model).values(), of, strict=True)
+    return tuple(name for name, own, size in shaped if size == 1 and own != kinds.SHARE)
 
 
 def _response(model: Specification, chosen: str | None, kind: str) -> str:

@@ -129,10 +129,7 @@ class FactorPosterior(NamedTuple):
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable component (n,) int32 of each fitted row, and the probability of that (n,)."""
-        component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
-        for some, r in self.blocks():
-            component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
-        return component, probability
+        return most_probable(self.blocks(), self.rows.n)
 
     def component_clusters(self) -> np.ndarray:
         """(K,) of each component the cluster that it counts for, of partitions of rows by their most probable components.
@@ -141,6 +138,14 @@ class FactorPosterior(NamedTuple):
         cluster where most of it lies.  Nothing is held of the rows.
         """
         return component_clusters(self.blocks(), self.factors.n_components, self.rows.n)
+
+
+def most_probable(blocks: Iterator[tuple[slice, np.ndarray]], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most probable component (n,) int32 of each row, and the probability of that (n,), from blocks as below."""
+    component, probability = np.empty(n, np.int32), np.empty(n)
+    for some, r in blocks:
+        component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
+    return component, probability
 
 
 def component_clusters(blocks: Iterator[tuple[slice, np.ndarray]], K: int, n: int) -> np.ndarray:

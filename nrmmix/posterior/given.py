@@ -24,6 +24,7 @@ from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
 from nrmmix.model.families.distributions import Distribution, LocationScale, Normal, StudentT, mapped
+from nrmmix.model.frame.rows import Rows
 from nrmmix.model.replicates import MEMORY, parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import AnyPosterior
@@ -70,11 +71,11 @@ def known_responses(model: Specification, given: Any) -> np.ndarray:
     return known
 
 
-def known_values(model: Specification, newdata: Any, known: np.ndarray) -> np.ndarray:
-    """(rows, d) what new data, or the data that were fitted, hold of the responses that are known; NaN elsewhere."""
-    y = model.frame.seen if newdata is None else model.frame.new_response(newdata, np.flatnonzero(known))
+def known_values(read: Rows, known: np.ndarray) -> np.ndarray:
+    """(rows, d) what rows hold of the responses that are known; NaN elsewhere."""
+    y = read.responses(np.flatnonzero(known))
     if y is None:
-        lacking = model.frame.lacking(newdata, np.flatnonzero(known))
+        lacking = read.lacking(np.flatnonzero(known))
         raise ValueError(f"newdata has no column {listed(map(repr, lacking))}, which given names; add it to newdata.")
     return np.where(known, y, np.nan)
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.model.frame.rows import read_rows
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.rows import observed
 
 FAR = 3.0  # standard deviations above what chance brings about
-FEWEST = 3  # rows of which labels and values alike say something, and that matter to a mean
+MIN_ROWS = 3  # rows of which labels and values alike say something, and that matter to a mean
 NAMED = 3  # rows that are named
 
 
@@ -37,8 +38,9 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     frame = model.frame
     if frame.is_streamed:
         return np.zeros(0, np.int64)
-    y = frame.new_response(newdata)
-    parts = [] if frame.is_sparse else [frame.new_covariates(newdata)[0] if model.is_regression else None, frame.new_inputs(newdata)[0]]
+    rows = read_rows(frame, newdata)
+    y = rows.responses()
+    parts = [] if frame.is_sparse else [rows.covariates()[0] if model.is_regression else None, rows.inputs()[0]]
     old, labels = _contents(frame.seen, [frame.covariates, frame.inputs]), frame.index
     if not labels.is_unique:  # copies of a row, such as weights make, are one
         copies = pd.Series(zip(labels, old, strict=True), dtype=object).duplicated().to_numpy()
@@ -51,11 +53,11 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     if len(found) > _by_chance(len(new), min(max(1.0 - alone / n, n * pairs, 2.0 / n if pairs else 0.0), 1.0)):
         return found
     # a table that was fitted, or a part of it, by its labels too: that single rows are alike is rarer than that some row is
-    index = frame.new_index(newdata)
+    index = rows.index
     place = labels.get_indexer(index) if labels.is_unique else np.full(len(index), -1)
     known = np.array([i for i in np.flatnonzero(place >= 0) if new[i] is not None], np.int64)
     alike = all(new[i] == old[place[i]] for i in known)
-    return known if alike and len(known) >= FEWEST and len(known) > _by_chance(len(known), pairs) else found[:0]
+    return known if alike and len(known) >= MIN_ROWS and len(known) > _by_chance(len(known), pairs) else found[:0]
 
 
 def _by_chance(size: int, chance: float) -> float:

@@ -20,6 +20,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, known_name, probability
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.diagnostics import rhat
@@ -195,7 +196,7 @@ def _in_reach(posterior: AnyPosterior, newdata: pd.DataFrame) -> np.ndarray:
     if model.slots is not None:
         return np.ones(len(newdata), bool)
     assert model.grid is not None
-    x, _, _ = model.frame.new_covariates(newdata)
+    x, _ = NewRows(model.frame, newdata).covariates()
     smallest = {name: posterior.draws[name].min() for name in model.width_names} if isinstance(posterior, Posterior) else {}
     widths = model.widths_of(list(smallest.values())) if smallest else model.start_widths()
     step = parts(len(x), 8 * (x.shape[1] + 2) * len(model.grid.weights))

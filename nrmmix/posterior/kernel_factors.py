@@ -21,9 +21,9 @@ from nrmmix.model.priors.gamma_weights import GammaWeights
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.factors import FactorPosterior, component_clusters
+from nrmmix.posterior.factors import FactorPosterior, component_clusters, most_probable
 
-LEAST = 1e-250  # of a weight
+MIN_WEIGHT = 1e-250  # of a weight
 
 
 class KernelFactors:
@@ -46,7 +46,7 @@ class KernelFactors:
         self.weights = GammaWeights(mass, self.N, A)
         self.eta, a = side.expectations(self.N, s)
         self.const = self.weights.expected_log - a
-        self.log_weight = np.log(np.maximum(self.weights.expected, LEAST))
+        self.log_weight = np.log(np.maximum(self.weights.expected, MIN_WEIGHT))
 
     @property
     def n_components(self) -> int:
@@ -140,10 +140,7 @@ class KernelFactorPosterior(NamedTuple):
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable component (n,) int32 of each fitted row, and the probability of that (n,)."""
-        component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
-        for some, r in self.blocks():
-            component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
-        return component, probability
+        return most_probable(self.blocks(), self.rows.n)
 
 
 AnyPosterior: TypeAlias = Posterior | FactorPosterior | KernelFactorPosterior

@@ -14,8 +14,8 @@ import pandas as pd
 
 from nrmmix.posterior import diagnostics
 
-LEAST_DRAWS, RELIABLE = 50, 0.7  # of the smoothing, and the shape up to which it is reliable
-LEAST_TAIL = 5  # weights of a tail that can be fitted
+MIN_DRAWS, RELIABLE = 50, 0.7  # of the smoothing, and the shape up to which it is reliable
+MIN_TAIL = 5  # weights of a tail that can be fitted
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,8 +58,8 @@ def leave_one_out(log_density: np.ndarray, index: pd.Index) -> LeaveOneOut:
         If there are fewer than 50 draws.
     """
     chains, draws, n = log_density.shape
-    if chains * draws < LEAST_DRAWS:
-        raise ValueError(f"loo needs at least {LEAST_DRAWS} draws, not {chains * draws}; draw more, or use log_density on held-out rows.")
+    if chains * draws < MIN_DRAWS:
+        raise ValueError(f"loo needs at least {MIN_DRAWS} draws, not {chains * draws}; draw more, or use log_density on held-out rows.")
     elpd, shape = np.full(n, np.nan), np.full(n, np.nan)
     flat = log_density.reshape(-1, n)
     for i in range(n):
@@ -89,7 +89,7 @@ def smoothed(log_ratios: np.ndarray, efficiency: float = 1.0) -> tuple[np.ndarra
     T = len(ratios)
     size = int(np.ceil(min(0.2 * T, 3.0 * np.sqrt(T / efficiency))))
     shape = np.inf
-    if size >= LEAST_TAIL:
+    if size >= MIN_TAIL:
         order = np.argsort(ratios)
         tail, cut = order[-size:], max(ratios[order[-size - 1]], np.log(np.finfo(float).tiny))
         above = np.exp(ratios[tail]) - np.exp(cut)

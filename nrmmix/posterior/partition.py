@@ -37,7 +37,7 @@ SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
 SAMPLE, SEARCH_WORK = 2_000, 4e6  # rows, and rows x draws x clusters beyond which a search begins with so many rows
 SAMPLE_WORK, SCAN_WORK = 2e6, 5e7  # of the search among these rows, and of a scan of all rows
 EXTENDED = 3  # partitions of the sample that the other rows are added to
-SCANS, LEAST_DRAWS = 4, 50  # of all rows, and draws that both use
+SCANS, MIN_DRAWS = 4, 50  # of all rows, and draws that both use
 AT_ONCE = 2**22  # labels of partitions that a thread compares with draws
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
 MIN_CLUSTERS = 16  # clusters that every run is allowed
@@ -494,12 +494,12 @@ def _searched_by_sample(
     some = np.sort(random.choice(n, SAMPLE, replace=False))
     own, n_own = _draws(draws[:, some])
     limit = _limit(SAMPLE, n_own, max_clusters)
-    used = _evenly(len(draws), min(max(int(SAMPLE_WORK / (SAMPLE * K)), LEAST_DRAWS), _most_draws(limit, n_own)))
+    used = _evenly(len(draws), min(max(int(SAMPLE_WORK / (SAMPLE * K)), MIN_DRAWS), _most_draws(limit, n_own)))
     found = _searched(own[used], loss, limit, max_clusters, runs, random)
     few, _ = distinct(_draws(np.array(found))[0])
     few = few[np.argsort(_means(_Compared(own, n_own, loss), few), kind="stable")[:EXTENDED]]
     limit = max(_limit(n, n_clusters, max_clusters), int(few.max()) + 1)
-    many = draws[_evenly(len(draws), min(max(int(SCAN_WORK / (n * K)), LEAST_DRAWS), _most_draws(limit, n_clusters)))]
+    many = draws[_evenly(len(draws), min(max(int(SCAN_WORK / (n * K)), MIN_DRAWS), _most_draws(limit, n_clusters)))]
     search = kernels.Search(many, np.ones(len(many)), _gain(loss, n), limit)
     starts = np.full((len(few), n), -1)
     starts[:, some] = few

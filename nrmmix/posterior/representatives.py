@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 OF_ONE, OF_SEVERAL = 5, 8  # rows, where there is one column of numbers, and where there is more
-MOST_CANDIDATES = 500  # rows that they are chosen among
+MAX_CANDIDATES = 500  # rows that they are chosen among
 LEVELS = 0.5  # distance between two levels of a category; ranks of numbers differ by 1 at most
 DIGITS = 9  # of a criterion: rows that differ by less are equal, and the first is taken
 ROUNDS = 20  # of exchanges, at most
@@ -31,7 +31,7 @@ def representatives(x: np.ndarray, category: np.ndarray) -> np.ndarray:
     if x.shape[1] == 1 and not category[0]:
         order = np.argsort(x[:, 0], kind="stable")
         return np.unique([order[int((2 * k + 1) / (2 * OF_ONE) * (n - 1))] for k in range(OF_ONE)])
-    size = min(n, MOST_CANDIDATES)
+    size = min(n, MAX_CANDIDATES)
     some = (np.arange(size) * n) // size
     distance = _distances(coordinates(x, category)[some])
     mean, m = distance.mean(axis=1), min(OF_SEVERAL, size)

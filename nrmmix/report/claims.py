@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-FEWEST = 3  # runs that can decide
+MIN_RUNS = 3  # runs that can decide
 ERRORS = 2.0  # standard errors beyond which a mean has a sign
 RULE = (
     "Margins are positive in runs where the claim holds: differences of two methods on the same split or by the same seed, one number a "
     f"run, with their mean and its standard error. *Yes*: the mean is above zero by more than {ERRORS:g} standard errors; *no*: it is "
-    f"below by as much; *undecided* otherwise, and by fewer than {FEWEST} runs. With three runs and no difference at all chance decides in "
-    "18 of 100 cases."
+    f"below by as much; *undecided* otherwise, and by fewer than {MIN_RUNS} runs. With three runs and no difference at all chance decides "
+    "in 18 of 100 cases."
 )
 
 
@@ -40,7 +40,7 @@ def verdict(margins: Iterable[float]) -> str:
     ('yes', 'no', 'undecided', 'undecided')
     """
     mean, error, n = _summary(margins)
-    if n < FEWEST or abs(mean) <= ERRORS * error:
+    if n < MIN_RUNS or abs(mean) <= ERRORS * error:
         return "undecided"
     return "yes" if mean > 0 else "no"
 

@@ -22,7 +22,7 @@ WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought 
 LABELS_LIMIT = 5e7  # the same of rows x draws, where the search is by a sample
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
 FEW_PARAMETERS = 6  # of a family; with more, only means are reported
-MOST_PARAMETERS = 40  # of a family that are reported
+MAX_PARAMETERS = 40  # of a family that are reported
 DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
 FEW_TIES = 3  # members of a cluster of one value, from which on it is said
@@ -208,8 +208,8 @@ def parameters(
                 words.append(_words(own))
                 continue
             shown = [parameter for parameter in own if parameter.name.startswith("mean ")] or own
-        left_out += len(shown[MOST_PARAMETERS:])
-        columns += [Column(*parameter[:3]) for parameter in shown[:MOST_PARAMETERS]]
+        left_out += len(shown[MAX_PARAMETERS:])
+        columns += [Column(*parameter[:3]) for parameter in shown[:MAX_PARAMETERS]]
     return columns, words, left_out
 
 

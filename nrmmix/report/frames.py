@@ -11,10 +11,11 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import point_masses
+from nrmmix.model.frame.rows import FittedRows, Rows, read_rows
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import agreed, smallest_ess
 from nrmmix.posterior.held_out import described, seen_rows
-from nrmmix.posterior.leave_one_out import LEAST_DRAWS, RELIABLE, leave_one_out
+from nrmmix.posterior.leave_one_out import MIN_DRAWS, RELIABLE, leave_one_out
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import insist_in_memory
 from nrmmix.posterior.predict.tables import log_density
@@ -94,15 +95,15 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
     insist_in_memory(fit.model, newdata, "augment")
-    response = frame.seen if newdata is None else frame.new_response(newdata)
+    rows = read_rows(frame, newdata)
+    response = rows.responses()
     if frame.is_sparse:
-        table, new = pd.DataFrame(index=frame.index if newdata is None else frame.new_index(newdata)), {}
+        table, new = pd.DataFrame(index=rows.index), {}
     else:
-        table = frame.source if newdata is None else frame.rows_of(newdata)
-        new = _fitted(fit, newdata, response)
+        table, new = rows.as_given, _fitted(fit, rows, response)
     if response is not None:
-        new[".log_density"] = log_density(fit.posterior, newdata).to_numpy()
-        clusters = cast(pd.DataFrame, fit.predict(newdata, "cluster"))
+        new[".log_density"] = log_density(fit.posterior, rows).to_numpy()
+        clusters = cast(pd.DataFrame, fit.predict(rows, "cluster"))
         new |= {f".{name}": clusters[name].array for name in ("cluster", "probability")}
     for name in new:
         if name in table:
@@ -110,20 +111,20 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame(new, index=table.index)], axis=1)
 
 
-def _fitted(fit: Result, newdata: Any, response: np.ndarray | None) -> dict[str, np.ndarray]:
+def _fitted(fit: Result, read: Rows, response: np.ndarray | None) -> dict[str, np.ndarray]:
     """Means, and what is left of the responses; of counts given their total, shares of it."""
     model, blocks = fit.model, fit.model.blocks
     names, of = blocks.mean_names(), blocks.mean_responses()
     if model.is_regression:
-        fitted = cast(pd.DataFrame, fit.predict(newdata, "mean"))["estimate"].to_numpy(copy=True).reshape(-1, len(names))
-        if newdata is None and response is not None:
+        fitted = cast(pd.DataFrame, fit.predict(read, "mean"))["estimate"].to_numpy(copy=True).reshape(-1, len(names))
+        if isinstance(read, FittedRows) and response is not None:
             rows, expected = imputation.expected_cells(fit.posterior)
             fitted[rows] = np.where(np.isnan(response[rows])[:, of], expected, fitted[rows])
-    elif newdata is None:
+    elif isinstance(read, FittedRows):
         fitted = imputation.fitted(fit.posterior)
     else:
-        there = [j for j in range(model.n_dim) if not model.frame.lacking(newdata, [j])]
-        fitted = imputation.fitted_to_new(fit.posterior, newdata, model.frame.new_response(newdata, there))
+        there = [j for j in range(model.n_dim) if not read.lacking([j])]
+        fitted = imputation.fitted_to_new(fit.posterior, read, read.responses(there))
     new = {f".fitted_{name}" if len(names) > 1 else ".fitted": fitted[:, j] for j, name in enumerate(names)}
     if response is None:
         return new
@@ -228,7 +229,8 @@ def _say_what_was_seen(named: dict[str, MCMCResult], newdata: Any) -> None:
     """A warning where rows that are to be held out are rows that a fit has seen."""
     if new_source(newdata) is not None:
         return
-    found = {name: (seen_rows(fit.model, newdata), fit.model.frame.new_index(newdata)) for name, fit in named.items()}
+    read = {name: read_rows(fit.model.frame, newdata) for name, fit in named.items()}
+    found = {name: (seen_rows(fit.model, read[name]), read[name].index) for name, fit in named.items()}
     said = [f"{name} has seen {described(rows, index)}" for name, (rows, index) in found.items() if len(rows)]
     if said:
         warn(f"compare: {'; '.join(said)}: their scores are in-sample, which flatters; give rows that no fit has seen.")
@@ -299,9 +301,9 @@ def _check_same_data(named: dict[str, MCMCResult]) -> None:
 
 def _leave_one_out(fit: MCMCResult) -> tuple[np.ndarray, np.ndarray]:
     """Log density (n,) of each row given the others, and the Pareto shape (n,) that says how far to trust it."""
-    if (total := fit.draws.n_chains * fit.draws.n_draws) < LEAST_DRAWS:
+    if (total := fit.draws.n_chains * fit.draws.n_draws) < MIN_DRAWS:
         raise ValueError(
-            f"compare: leave-one-out needs at least {LEAST_DRAWS} draws, not {total}; draw more, or give held-out rows as newdata=."
+            f"compare: leave-one-out needs at least {MIN_DRAWS} draws, not {total}; draw more, or give held-out rows as newdata=."
         )
     rows = leave_one_out(pointwise(fit), fit.model.frame.index).rows
     return rows["elpd"].to_numpy(), rows["pareto_k"].to_numpy()

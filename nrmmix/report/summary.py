@@ -29,11 +29,11 @@ from nrmmix.results.variational_regression import VariationalRegressionResult
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
 LONGEST = 700  # characters of one text
-MOST_COMPONENTS = 50  # in the table of those of a source
-MOST_ROWS = 200_000  # beyond which clusters are not looked at row by row
+MAX_COMPONENTS = 50  # in the table of those of a source
+MAX_ROWS = 200_000  # beyond which clusters are not looked at row by row
 OF_START = " of the start of the largest weight"
 WAYS = {"equal": "alike", "stacking": "by stacking", "best": "not at all: the highest bound alone counts"}
-MOST_COVARIATES = 30  # with a row of their own, those of which most rows make use
+MAX_COVARIATES = 30  # with a row of their own, those of which most rows make use
 
 OF_COVARIATES = (
     "Covariates. Use by rows: share of the rows whose cluster depends on the covariate by the kernel. Inclusion: chance with which an atom "
@@ -118,7 +118,7 @@ def variational_summary(fit: VariationalResult, says: bool = True) -> Report:
     own = [_start_table(fit, WIDTH)] if isinstance(fit, VariationalRegressionResult) else []
     if own and fit.model.slots is not None:
         own.append(_covariate_table(use_by_factors(fit.posterior), WIDTH))
-    if fit.model.frame.is_streamed or fit.model.n_obs > MOST_ROWS:
+    if fit.model.frame.is_streamed or fit.model.n_obs > MAX_ROWS:
         tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, _component_table(fit, WIDTH)]
         note = "Components: expected numbers of rows, and weights."
         note += " The rows are not in memory." if fit.model.frame.is_streamed else ""
@@ -256,7 +256,7 @@ def _start_table(fit: VariationalRegressionResult, width: int) -> Table:
 def _component_table(fit: VariationalResult, width: int) -> Table:
     """The largest components, by what is expected of them."""
     N, weights = fit.factors.N, fit.weights.to_numpy()
-    cells = [[k, f"{N[k]:.1f}", f"{weights[k]:.4f}"] for k in range(min(len(N), MOST_COMPONENTS))]
+    cells = [[k, f"{N[k]:.1f}", f"{weights[k]:.4f}"] for k in range(min(len(N), MAX_COMPONENTS))]
     return Table(cells, [10, 20, 12], "rrr", headers=["Component", "Rows", "Weight"], total=width, colsep="  ")
 
 
@@ -291,8 +291,8 @@ def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:
 
 def _covariate_table(found: pd.DataFrame, width: int) -> Table:
     """Return, for each covariate, how many rows are in clusters that depend on it, and the chance that an atom does."""
-    if others := max(len(found) - MOST_COVARIATES, 0):
-        found = found.nlargest(MOST_COVARIATES, "use")
+    if others := max(len(found) - MAX_COVARIATES, 0):
+        found = found.nlargest(MAX_COVARIATES, "use")
     numbers = found.drop(columns="rhat").to_numpy()
     cells = [[name, *_shares(row), format_rhat(rhat)] for name, row, rhat in zip(found.index, numbers, found["rhat"], strict=True)]
     if others:

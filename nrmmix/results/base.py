@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior
@@ -170,14 +171,14 @@ class Result(Clustered, Shown):
         from nrmmix.posterior.predict.tables import predict
         from nrmmix.results.streams import of_parts
 
-        options = {"at": at, "q": q, "interval": interval, "draws": draws, "rng": rng, "response": response, "estimate": self._estimate}
-        options |= {} if given is None else {"given": given}
-        options |= {} if units == "formula" else {"units": units}
-        by_row = at is None and kind != "quantile"
+        def of_rows(rows: Any) -> pd.DataFrame:
+            return predict(
+                self._averaged(kind, draws), rows, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
+                given=given, units=units, estimate=self._estimate,
+            )
+
         tables = self._own_clusters(kind) if kind in OF_CLUSTERS and newdata is None else None
-        return of_parts(
-            self.model, newdata, out, lambda part: predict(self._averaged(kind, draws), part, kind, **options), by_row, tables
-        )
+        return of_parts(self.model, newdata, out, of_rows, at is None and kind != "quantile", tables)
 
     def _own_clusters(self, kind: str) -> Iterator[pd.DataFrame] | None:
         """Clusters of rows that are not in memory, part by part."""
@@ -274,14 +275,15 @@ class Result(Clustered, Shown):
         >>> fit.log_density().shape
         (82,)
         """
-        from nrmmix.posterior.held_out import FEWEST, described, seen_rows
+        from nrmmix.posterior.held_out import MIN_ROWS, described, seen_rows
         from nrmmix.posterior.predict.tables import log_density
-        from nrmmix.results.streams import new_source, of_parts
+        from nrmmix.results.streams import of_parts, opened
 
-        found = of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
-        if isinstance(found, pd.Series) and newdata is not None and new_source(newdata) is None:
-            seen = seen_rows(self.model, newdata)
-            if FEWEST <= len(seen) < len(found):
+        rows = opened(self.model, newdata)
+        found = of_parts(self.model, rows, out, lambda part: log_density(self.posterior, part, draws, average))
+        if isinstance(found, pd.Series) and isinstance(rows, NewRows):
+            seen = seen_rows(self.model, rows)
+            if MIN_ROWS <= len(seen) < len(found):
                 warn(f"log_density: {described(seen, found.index)} were fitted: there it is in-sample, and the mean no held-out score.")
         return found
 

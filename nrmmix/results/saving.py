@@ -46,7 +46,7 @@ PLAN = ("goal", "time_limit", "store", "most", "stopped")  # of a run that may g
 ONE_START = "one_start"  # which files of before do not have
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
-MOST_BITS = 4096  # of a seed
+MAX_BITS = 4096  # of a seed
 LONGEST = 300  # characters of a reason
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
@@ -90,9 +90,9 @@ def save(fit: MCMCResult | SearchResult | VariationalResult, path: Any) -> Path:
 
 def write(model: Specification, run: Run, path: Path) -> None:
     """Write a run on a model to a file whose path has been checked: whole or not at all."""
-    header, held = encoded(model, partial(_chains, run))
+    header, arrays = encoded(model, partial(_chains, run))
     with files.replaced(path) as file:
-        archive.write(file, header, held)
+        archive.write(file, header, arrays)
 
 
 def check_model(model: Specification) -> None:
@@ -106,14 +106,14 @@ def encoded(
     """Header and arrays of a file; `more` is what the header has beside the model."""
     from nrmmix import __version__
 
-    held: dict[str, np.ndarray] = {}
-    put = keeper(held)
+    arrays: dict[str, np.ndarray] = {}
+    put = keeper(arrays)
     return {
         "format": FORMAT,
         "version": VERSION,
         "nrmmix": __version__,
         **encode_model(model, put),
-    } | more(put), held
+    } | more(put), arrays
 
 
 def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
@@ -127,13 +127,13 @@ def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
             {
                 "iteration": checkpoint.iteration,
                 "within": list(checkpoint.within),
-                "way": checkpoint.way,
+                "way": checkpoint.init,
                 "generator": checkpoint.generator,
                 "order": put(checkpoint.order, f"chain{c}/order"),
                 "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
                 "spare": {
                     name: put(_narrow(values) if name in ("labels", "location") else values, f"chain{c}/spare_{name}")
-                    for name, values in checkpoint.ahead._asdict().items()
+                    for name, values in checkpoint.extra_draws._asdict().items()
                 },
             }
             for c, checkpoint in enumerate(run.checkpoints)
@@ -200,7 +200,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | SearchResult | V
         raise FileNotFoundError(f"there is no file {str(where)!r}." if not where.exists() else f"{str(where)!r} is no file of its own.")
     with where.open("rb") as file:
         try:
-            header, held = archive.read(file, max_bytes, _besides)
+            header, arrays = archive.read(file, max_bytes, _besides)
             if header["format"] != FORMAT:
                 raise ValueError(f"it holds {header['format']!r}")
         except archive.TooLarge as error:
@@ -216,7 +216,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | SearchResult | V
     if version < OLDEST:
         raise ValueError(f"{by_whom} from {OLDEST} on: fit the model again.")
     try:
-        return _restored(header, held)
+        return _restored(header, arrays)
     except NotKnown as error:
         raise ValueError(f"{str(where)!r} cannot be read: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
@@ -250,8 +250,8 @@ def _besides(header: dict[str, Any], claims: dict[str, tuple[tuple[int, ...], np
     return total
 
 
-def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | SearchResult | VariationalResult:
-    get = held.__getitem__
+def _restored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> MCMCResult | SearchResult | VariationalResult:
+    get = arrays.__getitem__
     from nrmmix.api import Model
 
     with warnings.catch_warnings():  # what was dropped then is marked so, and nothing else can be dropped now
@@ -277,7 +277,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     for checkpoint in checkpoints:
         drawn = (checkpoint.iteration - run["tune"]) // run["thin"]
         _insist(drawn >= shape[1] if shape[1] else checkpoint.iteration >= 0, "iterations")
-        _insist(len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1], "spare draws")
+        _insist(len(checkpoint.extra_draws.scalars) == max(drawn, 0) - shape[1], "spare draws")
     return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
 
 
@@ -294,7 +294,7 @@ def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
     """Check what is said of a run: types and ranges."""
     for name, least in (("tune", 0), ("thin", 1), ("seed", 0)):
         _insist(type(run[name]) is int and run[name] >= least, name)
-    _insist(run["tune"] <= MAX_ITERATIONS and run["thin"] <= MAX_ITERATIONS and run["seed"].bit_length() <= MOST_BITS, "tune, thin or seed")
+    _insist(run["tune"] <= MAX_ITERATIONS and run["thin"] <= MAX_ITERATIONS and run["seed"].bit_length() <= MAX_BITS, "tune, thin or seed")
     _insist(all(type(run[name]) in (int, float) and 0 <= run[name] < np.inf for name in ("seconds", "moved")), "seconds")
     _insist(type(run["interrupted"]) is bool and type(run[ONE_START]) is bool and type(run["method"]) is str, "run")
     goal, limit = run["goal"], run["time_limit"]
@@ -372,10 +372,10 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
 
 def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str) -> Checkpoint:
     """Return where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
-    room = Record.room(model, 1, 0).part(0)
-    ahead = {name: get(key) for name, key in spec["spare"].items()}
+    like_draws = Record.room(model, 1, 0).part(0)
+    extra = {name: get(key) for name, key in spec["spare"].items()}
     left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
-    spare = Record(*(_spare(name, ahead[name], empty, left_out) for name, empty in room._asdict().items()))
+    spare = Record(*(_spare(name, extra[name], empty, left_out) for name, empty in like_draws._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels) and spare.labels.shape[1]:
         _check_labels(spare.labels)
@@ -385,11 +385,11 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     state = {name: get(spec["state"][name]) for name in names}
     K = state["size"].shape[0]
     _insist(K <= model.n_obs, "chain's clusters")
-    within, order, way = _within(spec, get, state["labels"], cycle)
+    within, order, init = _within(spec, get, state["labels"], cycle)
     midway = any(within) or len(order) > 0
     state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway or (name == SUMS and name in spec["state"])}
     _, like = arrays_of(model, K, entries=())
-    beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}
+    beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(like_draws.imputed.shape[1])}
     for name, values in state.items():
         wanted = beside[name] if name in beside else getattr(like, name)
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else (K, *wanted.shape[1:]) if name in IN_STEPS else wanted.shape
@@ -433,21 +433,21 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
     release(generator(spec["generator"]))
     _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MAX_ITERATIONS, "iterations")
-    return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, way)
+    return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, init)
 
 
 def _within(
     spec: dict[str, Any], get: Callable[[str], np.ndarray], labels: np.ndarray, cycle: Cycle
 ) -> tuple[tuple[int, int, int], np.ndarray, str]:
     """Return where in an iteration a chain stands, who has still to enter, and how."""
-    within, way = tuple(spec.get("within", (0, 0, 0))), spec.get("way", "")
+    within, init = tuple(spec.get("within", (0, 0, 0))), spec.get("way", "")
     order = get(spec["order"]) if "order" in spec else np.zeros(0, np.int64)
     sound = len(within) == 3 and all(type(place) is int and place >= 0 for place in within) and within[2] <= 1
     _insist(sound and within[0] < len(cycle.moves), "chain's place")
     # a call that has begun can only be taken up again where nothing is lost between calls: of a sweep over all rows
     _insist(within[2] == 0 or cycle.moves[within[0]] == Gibbs(), "chain's place")
-    _insist(order.dtype == np.int64 and order.ndim == 1 and labels.ndim == 1 and way in ("", *STARTS), "chain's start")
-    return within, order, way
+    _insist(order.dtype == np.int64 and order.ndim == 1 and labels.ndim == 1 and init in ("", *STARTS), "chain's start")
+    return within, order, init
 
 
 def _spare(name: str, values: np.ndarray, empty: np.ndarray, left_out: tuple[str, ...]) -> np.ndarray:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from nrmmix.common import files
 from nrmmix.common.messages import listed
+from nrmmix.model.frame.rows import FittedRows, NewRows, Rows, read_rows
 from nrmmix.model.frame.sources.base import Source
 from nrmmix.model.frame.sources.files import parquet
 from nrmmix.model.frame.sources.opening import ENDINGS, source_of
@@ -29,24 +30,30 @@ def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], T
              tables: Iterator[Table] | None = None) -> Table | Path:
     """Return what `of` makes of new data, part by part where they are a source; with `out` written to that file, whose path is given back.
 
-    Without new data `of` is asked for None, unless the rows that were fitted are not in memory and `own_rows` are wanted: then it is asked
-    for these, or `tables` are what was made of them.
+    Where the rows that were fitted are not in memory and `own_rows` are wanted `of` is asked for parts of these, or `tables` are what was
+    made of them.
     """
     where = None if out is None else _target(out)
-    source = new_source(newdata)
-    if newdata is None and model.frame.is_streamed and own_rows:
+    rows = opened(model, newdata)
+    if isinstance(rows, FittedRows) and model.frame.is_streamed and own_rows:
         found = map(of, _own(model)) if tables is None else tables
-    elif source is None:
-        table = of(newdata)
-        return table if where is None else _written([table], where)
+    elif isinstance(rows, Source):
+        found = map(of, _parts(rows))
     else:
-        found = map(of, _parts(source))
+        table = of(rows)
+        return table if where is None else _written([table], where)
     if where is not None:
         return _written(found, where)
     held = list(found)
     whole = pd.concat(held)
     whole.attrs = held[0].attrs
     return whole
+
+
+def opened(model: Specification, newdata: Any) -> Rows | Source:
+    """Rows in memory, which have been read or are to be read once, or a source of parts."""
+    source = None if isinstance(newdata, (FittedRows, NewRows)) else new_source(newdata)
+    return read_rows(model.frame, newdata) if source is None else source
 
 
 def new_source(newdata: Any) -> Source | None:

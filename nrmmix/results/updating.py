@@ -22,6 +22,7 @@ from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.formula import restored_frame
 from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.streaming import FIRST, Index, index_of, read_part, streamed
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
@@ -120,24 +121,26 @@ def _read(model: Specification, side: Stacked, new: Any) -> New:
 
 def _of_table(model: Specification, side: Stacked, new: Any) -> New:
     frame = model.frame
-    table = new if frame.is_sparse else frame.rows_of(new) if frame.weighed_by is not None else frame.table(new)
+    rows = NewRows(frame, new)
+    table = new if frame.is_sparse else rows.as_given if frame.weighed_by is not None else rows.table
     read = read_part(frame, table, _missing(frame))
     used = read.used
     if not used.all():
         why = "missing values" if read.weight is None else "missing values, or a weight of 0"
         warn(f"{int((~used).sum())} of {len(used)} new rows dropped: {why}")
     y, x, z, _, weight = read.taken()
-    index = frame.new_index(new)[used]
+    index = rows.index[used]
     with rows_of(index):
-        rows = replace(model.blocks.statistics(side, y, x), weight=weight)
-    if not np.isfinite(rows.dense).all():
-        where = index[int(np.flatnonzero(~np.isfinite(rows.dense).all(axis=0))[0])]
+        found = replace(model.blocks.statistics(side, y, x), weight=weight)
+    if not np.isfinite(found.dense).all():
+        where = index[int(np.flatnonzero(~np.isfinite(found.dense).all(axis=0))[0])]
         raise ValueError(f"update: row {where!r} misses some of its responses, as no row did that was fitted; leave it out.")
     ends: tuple[Any, Any] = np.inf, -np.inf
     if isinstance(y, np.ndarray) and len(y):
         ends = np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)
-    places = Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_gaps=False, covariates=_values(z), size=rows.size)
-    return New(rows, places, y if frame.is_sparse else table.loc[used], z, weight)
+    rows_of_parts, used_of_parts = np.array([0, len(used)]), np.array([0, y.shape[0]])
+    places = Index(rows_of_parts, used_of_parts, "", *ends, has_missing=False, covariates=_values(z), size=found.size)
+    return New(found, places, y if frame.is_sparse else table.loc[used], z, weight)
 
 
 def _values(covariates: np.ndarray) -> tuple[Counted, ...]:

@@ -23,7 +23,7 @@ from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import PlotKind, PlotOptions, Saved
 
 PICTURES = ("density", "clusters", "uncertainty", "responsibilities", "elbo", "n_clusters")
-MOST_SAMPLED, LEAST_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
+MAX_SAMPLED, MIN_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
 
 
 class VariationalResult(Saved, Result):
@@ -255,7 +255,7 @@ class VariationalResult(Saved, Result):
             return self._partitions[key]
         random = np.random.default_rng(prediction_seed(self.seed) if rng is None else rng)
         n, is_streamed = self.model.n_obs, self.model.frame.is_streamed
-        size = int(np.clip(LABELS / n, LEAST_SAMPLED, MOST_SAMPLED))
+        size = int(np.clip(LABELS / n, MIN_SAMPLED, MAX_SAMPLED))
         labels, drawn = np.empty(n, np.int64), np.empty((size, n), np.int32)
         for some, r in self.posterior.blocks():
             labels[some] = r[:most].argmax(axis=0)

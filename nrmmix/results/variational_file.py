@@ -23,7 +23,7 @@ from nrmmix.results.variational_regression import VariationalRegressionResult
 
 RUN = ("method", "elbo", "has_converged", "seed", "seconds", "interrupted")
 OF_ROWS = ("entropy", "log_v", "n", "log_h")  # of sums over rows those that are numbers
-LEAST_SUM = 1e-6  # that rounding may leave below 0
+MIN_SUM = 1e-6  # that rounding may leave below 0
 
 
 def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _restored_starts(
         H, G, of_rows = (get(own[name]) for name in ("H", "G", "of_rows"))
         shape = q, binned.log_k.shape[1], one.n_components
         insist(H.shape == G.shape == shape and of_rows.shape == (len(OF_ROWS),) and H.dtype.kind == G.dtype.kind == "f", "sums over rows")
-        insist(bool(np.isfinite(of_rows).all() and (H >= -LEAST_SUM).all() and (G >= -LEAST_SUM).all()), "sums over rows")
+        insist(bool(np.isfinite(of_rows).all() and (H >= -MIN_SUM).all() and (G >= -MIN_SUM).all()), "sums over rows")
         sums.append(Seen(one.N, one.s, H, G, *of_rows.tolist()))
     insist(len(sums) in (0, size), "sums over rows")
     outcome = RegressionOutcome(

@@ -40,7 +40,7 @@ import nrmmix as nm
 from nrmmix.kernels.core.state import SAMPLE
 from nrmmix.kernels.predictive import draw_measure
 from nrmmix.model.pack import provide
-from nrmmix.model.prior_predictive import _partitions
+from nrmmix.model.prior_predictive import simulate_partitions
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
 
@@ -204,7 +204,7 @@ def test_laws_of_many_rows_sum_to_one(prior):
 @pytest.mark.parametrize("prior", by_turns(["PY-0.6", "PY-negative", "stable", "finite-4"]))
 def test_partitions_from_the_prior(prior):
     measure, log_eppf = PRIORS[prior]
-    drawn = np.array([labels for labels, _, _ in _partitions(mixture(measure, 5), 16_000, np.random.SeedSequence(3))])
+    drawn = np.array([labels for labels, _, _ in simulate_partitions(mixture(measure, 5), 16_000, np.random.SeedSequence(3))])
     exact = possible(partition_posterior(5, log_eppf, lambda block: 0.0))
     distance, limit = total_variation(exact, drawn.reshape(16, -1, 5))
     assert limit < 0.04, "too few draws to tell"
@@ -220,7 +220,7 @@ def test_partitions_and_locations_from_the_prior(design, measure):
         assert logsumexp(list(exact.values())) == pytest.approx(0.0, abs=1e-4)
     model = regression(data, kernel, prior)
     drawn = np.array([
-        np.concatenate([labels, where[labels]]) for labels, where, _ in _partitions(model, 16_000, np.random.SeedSequence(4))
+        np.concatenate([labels, where[labels]]) for labels, where, _ in simulate_partitions(model, 16_000, np.random.SeedSequence(4))
     ])
     distance, limit = total_variation(normalised(list(exact), list(exact.values())), drawn.reshape(16, -1, 8))
     assert limit < 0.06, "too few draws to tell"

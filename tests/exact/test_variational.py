@@ -162,11 +162,11 @@ def test_sums_do_not_drift():
     climb = Climb(memory, Settings(1, 0.0), np.random.default_rng(3))
     for _ in range(50):
         climb.one_pass()
-    sums = memory._N.copy(), memory._s.copy(), memory._H.copy()
+    sums = memory.factors.N.copy(), memory.factors.s.copy(), memory.bound()
     memory.total()
-    for found, want in zip(sums, (memory._N, memory._s, memory._H), strict=True):
+    for found, want in zip(sums, (memory.factors.N, memory.factors.s, memory.bound()), strict=True):
         assert found == pytest.approx(want, rel=1e-12, abs=1e-9)
-    assert memory._N.sum() == pytest.approx(memory.batches.rows.n, abs=1e-9)
+    assert memory.factors.N.sum() == pytest.approx(memory.batches.rows.n, abs=1e-9)
 
 
 @pytest.mark.parametrize("mass", [0.7, nm.Gamma(1, 1)], ids=str)
@@ -242,5 +242,5 @@ def test_estimates_of_stochastic_steps_have_the_bound_as_their_mean(batches):
     memory = Memory(side, fit.model.prior.mass, Batches(fit.model.statistics(side), batches))
     memory.start(fit.factors.N, fit.factors.s)
     descent = Descent(memory, nm.StochasticVB(components=6, batches=batches), np.random.default_rng(1))
-    estimates = [descent._step(b, 0.0) for b in range(batches)]  # steps of size 0: all of the same factors
+    estimates = [descent.step(b, 0.0) for b in range(batches)]  # steps of size 0: all of the same factors
     assert np.mean(estimates) == pytest.approx(fit.elbo, abs=1e-6)

@@ -141,8 +141,8 @@ def test_learnt_shrinkage_is_where_the_evidence_is_largest():
         for members in own.members:
             other, shrinkage = copy(own), own.shrinkage.copy()
             shrinkage[members] *= factor
-            other._scaled(shrinkage, own.noise)
+            other.set_scales(shrinkage, own.noise)
             assert other.log_z(factors.N, factors.s).sum() + other.log_prior < value
         other = copy(own)
-        other._scaled(own.shrinkage, own.noise * factor)
+        other.set_scales(own.shrinkage, own.noise * factor)
         assert other.log_z(factors.N, factors.s).sum() + other.log_prior < value

@@ -26,7 +26,7 @@ from nrmmix.kernels.core.jit import allocating
 from nrmmix.kernels.core.state import N_CLUSTERS, OF_ROW, SAMPLE
 from nrmmix.kernels.predictive import draw_component
 from nrmmix.model.pack import provide
-from nrmmix.model.prior_predictive import _partitions
+from nrmmix.model.prior_predictive import simulate_partitions
 
 N, CHAINS, BURN = 8, 16, 100
 ITERATIONS = int(os.environ.get("NRMMIX_GEWEKE_ITERATIONS", "400"))  # of each chain; the tests at length take 15,000
@@ -126,7 +126,7 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
         for function in functions:
             add(name, function, expected(function, given[name]))
     if model.is_regression:
-        drawn = np.array([1.0 / len(locations) for _, locations, _ in _partitions(model, 2500, np.random.SeedSequence(0))])
+        drawn = np.array([1.0 / len(locations) for _, locations, _ in simulate_partitions(model, 2500, np.random.SeedSequence(0))])
         add("n_clusters", inverse, drawn.mean(), drawn.std() / math.sqrt(len(drawn)))
     else:
         law = model.prior_n_clusters()

@@ -208,7 +208,7 @@ def test_what_the_dead_have_left_is_swept(tmp_path):
     process = multiprocessing.get_context("fork").Process(target=lambda: None)
     process.start()
     process.join()
-    name = files._prefix(target)
+    name = files.prefix_of(target)
     dead, alive, other = (tmp_path / f"{prefix}-aa.tmp" for prefix in (f"{name}{process.pid}", f"{name}{os.getppid()}", ".nrmmix-0-0-1"))
     for path in (dead, alive, other):
         path.write_bytes(b"half")

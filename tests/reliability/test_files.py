@@ -232,9 +232,9 @@ def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.current").write_text("2500000000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 100000000\n")
     monkeypatch.setattr(machine, "CGROUP", tmp_path)
-    assert machine.available() == min(6e8, machine._free())
+    assert machine.available() == min(6e8, machine.free())
     (tmp_path / "memory.max").write_text("max\n")
-    assert machine._left_in_group() == float("inf")
+    assert machine.left_in_group() == float("inf")
 
 
 @pytest.mark.filterwarnings("ignore:memory is short:UserWarning")

@@ -45,7 +45,7 @@ def test_a_call_that_is_given_up_begins_anew(name, monkeypatch):
     run = {"draws": 4, "tune": 1, "chains": 1, "rng": 3}
     whole = model.fit(moves, **run)
     runs, given_up = itertools.count(), []
-    put_back, usual = chain._put_back, chain.Chain.run
+    put_back, usual = chain.put_back, chain.Chain.run
 
     def hurried(self, *arguments):
         number = next(runs)
@@ -57,7 +57,7 @@ def test_a_call_that_is_given_up_begins_anew(name, monkeypatch):
         usual(self, *arguments)
         give_up.cancel()
 
-    monkeypatch.setattr(chain, "_put_back", lambda *arguments: given_up.append(arguments) or put_back(*arguments))
+    monkeypatch.setattr(chain, "put_back", lambda *arguments: given_up.append(arguments) or put_back(*arguments))
     monkeypatch.setattr(chain.Chain, "run", hurried)
     monkeypatch.setattr(driving, "TURN", 0.0)  # one iteration a turn
     assert same(model.fit(moves, **run), whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy import stats
 
-LEAST_P = 1e-4  # of tests with a fixed seed: they are repeatable, and a wrong kernel gives less than 1e-20
+MIN_P = 1e-4  # of tests with a fixed seed: they are repeatable, and a wrong kernel gives less than 1e-20
 
 
 def chi_square(counts: dict, probabilities: dict, least: float = 5.0) -> float:

@@ -14,7 +14,7 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DENSITY, IMPUTE, MEAN, SAMPLE
 from nrmmix.model.pack import arrays_of
 
-LEAST_P = 1e-4  # of tests with a fixed seed
+MIN_P = 1e-4  # of tests with a fixed seed
 
 @kernel
 def sample_columns(data, stat, theta, k, rng):

@@ -73,10 +73,10 @@ class Checkpoint:
     iteration: int
     generator: dict[str, Any]  # state of the bit generator
     state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
-    ahead: Record  # draws recorded beyond those of the shortest chain
+    extra_draws: Record  # draws recorded beyond those of the shortest chain
     within: tuple[int, int, int] = (0, 0, 0)  # move, call, and 1 where that call has begun: where in an iteration it stands
     order: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # observations that the start has still to go through
-    way: str = ""  # trees by which they do, or one by one
+    init: str = ""  # trees by which they do, or one by one
 
     @property
     def is_midway(self) -> bool:
@@ -96,7 +96,7 @@ class Chain:
     record: Record
     control: np.ndarray
     enter: Callable[[np.ndarray], np.ndarray] | None = None  # labels of those in an order, where trees tell them
-    way: str = ""  # which trees
+    init: str = ""  # which trees
     sink: Callable[[Record, int], None] | None = None  # takes draws out of the record, and the number of the first of them
     first: int = 0  # draws that it has taken
     failed: bool = False  # a move has ended with an exception, which compiled code does not pass on
@@ -172,7 +172,7 @@ class Chain:
                 self.state.num[layout.HEAT] -= 1
                 self.order = np.arange(len(self.state.labels) if self.state.num[layout.HEAT] > 0 else 0, dtype=np.int64)
 
-    def checkpoint(self, ahead: Record) -> Checkpoint:
+    def checkpoint(self, extra_draws: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
         kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
         if self.data.guide.size:  # the guide's statistics, the last block's, are made anew
@@ -184,7 +184,7 @@ class Chain:
         kept["num"][layout.HALT] = 0
         move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
         generator = dict(self.rng.bit_generator.state)
-        found = Checkpoint(self.iteration, generator, kept, ahead, (move, call, within), self.order.copy(), self.way)
+        found = Checkpoint(self.iteration, generator, kept, extra_draws, (move, call, within), self.order.copy(), self.init)
         kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 
@@ -219,24 +219,24 @@ def new_chain(
         redraw(data, state, rng)
     if n_clusters and len(data.shared):
         redraw_shared(data, state, rng)
-    trees = [way for way, label in BY_TREES.items() if labels.min(initial=UNASSIGNED) == label]
+    trees = [init for init, label in BY_TREES.items() if labels.min(initial=UNASSIGNED) == label]
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
     if heated:
         state.num[layout.HEAT] = gibbs.HEATED_SWEEPS
         order = order if len(order) else np.arange(len(labels), dtype=np.int64)
-    chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(_put_back, model, cycle))
+    chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(put_back, model, cycle))
     if trees:
         _enters_by(chain, model, trees[0])
     return chain
 
 
-def _enters_by(chain: Chain, model: Specification, way: str) -> None:
+def _enters_by(chain: Chain, model: Specification, init: str) -> None:
     """Observations that have still to enter do so by trees."""
     if why := only_with_unions(model) or too_large(model):
-        raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
-    chain.way, chain.enter = way, partial(first_labels, model, way)
+        raise ValueError(f'init="{init}": {why}; other starts are "sequential", "one", "each" or labels.')
+    chain.init, chain.enter = init, partial(first_labels, model, init)
     chain.enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
 
 
@@ -258,14 +258,14 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
     nobody = np.full(model.n_obs, UNASSIGNED, np.int64)
     chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
     chain.order = checkpoint.order.copy()
-    if checkpoint.way and len(checkpoint.order):
-        _enters_by(chain, model, checkpoint.way)
+    if checkpoint.init and len(checkpoint.order):
+        _enters_by(chain, model, checkpoint.init)
     # nobody enters one by one: the permutation that `new_chain` drew does not count
-    _put_back(model, cycle, chain, checkpoint)
+    put_back(model, cycle, chain, checkpoint)
     return chain
 
 
-def _put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Checkpoint) -> None:
+def put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Checkpoint) -> None:
     """Make a chain stand where one stood at a checkpoint; what moves keep in their scratch begins anew."""
     _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model), entries=())
     for name in BY_CLUSTER:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -79,7 +79,6 @@ class Driver:
     snapshot: Callable[[], Any] | None = None
     goal: str = ""  # what progress shows in place of the share
     stopped: str = ""
-    seconds_each: float = field(default=0.0)  # of an iteration of all chains
 
     def __post_init__(self) -> None:
         self.pool = ThreadPoolExecutor(self.workers.size)
@@ -116,8 +115,6 @@ class Driver:
                 self.stopped = reason if reason == INTERRUPT or over else ""
                 break
             elapsed = time.perf_counter() - started
-            if step:
-                self.seconds_each = elapsed / step
             step = max(1, min(GROWTH * step, int(TURN * step / max(elapsed, 1e-9))))
         return min(run.iteration for run in self.runs) >= end
 

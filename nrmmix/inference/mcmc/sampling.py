@@ -24,7 +24,7 @@ from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import is_one, starts_of
-from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
+from nrmmix.inference.mcmc.store import Store, check_memory, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.inference.variational_regression.spread import spread
 from nrmmix.kernels import chain as loop
@@ -59,7 +59,7 @@ class Run:
 
 
 @dataclass
-class _Course:
+class _Session:
     """A run on its way: chains, where their draws go, and the draws there were before."""
 
     model: Specification
@@ -98,7 +98,7 @@ class _Course:
         runs = self.runs if chains is None else [self.runs[c] for c in chains]
         which = range(len(self.runs)) if chains is None else chains
         kept = min([done[c] for c in which] + ([] if most is None else [most]))
-        # where a chain waits for others its draws are in the store; what it is ahead by goes with it
+        # where a chain waits for others its draws are in the store; what it has beyond the shortest goes with it
         checkpoints = tuple(run.checkpoint(self.store.rows(c, kept, done[c])) for c, run in zip(which, runs, strict=True))
         return replace(
             self.run, draws=Draws({name: values[:] for name, values in self.values(kept, chains).items()}), seconds=self.seconds,
@@ -109,12 +109,12 @@ class _Course:
     def halve(self) -> None:
         """Every second draw goes."""
         done, drawn = self.recorded(), min(self.recorded())
-        ahead = [self.store.rows(c, drawn, one).part(np.s_[1::2]) for c, one in enumerate(done)]
+        extra = [self.store.rows(c, drawn, one).part(np.s_[1::2]) for c, one in enumerate(done)]
         self.head = {name: values[:, 1::2].copy() for name, values in self.values(drawn).items()}
         self.run = replace(self.run, thin=2 * self.run.thin, draws=Draws({}), checkpoints=())
-        self.store.make_room(self.store.draws)
+        self.store.allocate(self.store.draws)
         for c, run in enumerate(self.runs):
-            self.store.attach(run, c, ahead[c])
+            self.store.attach(run, c, extra[c])
 
 
 def sample(
@@ -132,24 +132,24 @@ def sample(
         raise ValueError(f"tune + draws * thin would be {asked:.0e} iterations of each chain; at most {MAX_ITERATIONS:.0e} can be run.")
     run = Run(Draws({}), name, tune, thin, entropy(seeds), 0.0, 0.0, False, (), cycle, draws, limit, store)
     with stoppable() as stop:
-        room, run.most = _room(model, chains, draws, store)
-        course = _Course(model, run, room)
+        kept, run.most = _store(model, chains, draws, store)
+        session = _Session(model, run, kept)
         with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
             of_chains = seeds.spawn(chains)
             optima = lambda: spread(model, chains, seeds.spawn(1)[0]) or cuts.spread(model, chains)  # noqa: E731
             starts = starts_of(model, init, chains, tune, optima)
             run.one_start = is_one(starts)
-            course.runs = [
-                new_chain(model, cycle, start.labels, acquire(seed), course.store.each.part(0), start.codes, start.heated)
+            session.runs = [
+                new_chain(model, cycle, start.labels, acquire(seed), session.store.each.part(0), start.codes, start.heated)
                 for start, seed in zip(starts, of_chains, strict=True)
             ]
-            for c, chain in enumerate(course.runs):
-                course.store.attach(chain, c)
+            for c, chain in enumerate(session.runs):
+                session.store.attach(chain, c)
             updates = compiled(model, cycle)
         try:
-            return _finished(course, updates, stop, workers, progress, limit, checkpoint)
+            return _finished(session, updates, stop, workers, progress, limit, checkpoint)
         finally:
-            release(*(chain.rng for chain in course.runs))
+            release(*(chain.rng for chain in session.runs))
 
 
 def go_on(
@@ -173,110 +173,110 @@ def go_on(
     workers, limit = workers_of(cores, chains, run.cycle), seconds("time_limit", time_limit)
     run = replace(run, goal=draws if isinstance(draws, str) else before + draws, time_limit=limit)
     run.most = max(run.most, -(-before // length.QUARTERS) * length.QUARTERS) if draws == AUTO else 0
-    ahead = max(len(point.ahead.scalars) for point in run.checkpoints)
+    extra = max(len(point.extra_draws.scalars) for point in run.checkpoints)
     with stoppable() as stop:
-        room, run.most = _room(model, chains, draws, run.store, ahead, run.most)
-        course = _Course(model, run, room, head=dict(run.draws) if before else None, seconds=run.seconds)
+        kept, run.most = _store(model, chains, draws, run.store, extra, run.most)
+        session = _Session(model, run, kept, head=dict(run.draws) if before else None, seconds=run.seconds)
         with _compiling(model, run.cycle), stop.preparing():
-            course.runs = [resumed_chain(model, run.cycle, point, course.store.each.part(0)) for point in run.checkpoints]
-            for c, (chain, point) in enumerate(zip(course.runs, run.checkpoints, strict=True)):
-                course.store.attach(chain, c, point.ahead)
+            session.runs = [resumed_chain(model, run.cycle, point, session.store.each.part(0)) for point in run.checkpoints]
+            for c, (chain, point) in enumerate(zip(session.runs, run.checkpoints, strict=True)):
+                session.store.attach(chain, c, point.extra_draws)
             updates = compiled(model, run.cycle)
         try:
-            return _finished(course, updates, stop, workers, progress, limit, checkpoint, most=None if isinstance(draws, str) else draws)
+            return _finished(session, updates, stop, workers, progress, limit, checkpoint, most=None if isinstance(draws, str) else draws)
         finally:
-            release(*(chain.rng for chain in course.runs))
+            release(*(chain.rng for chain in session.runs))
 
 
-def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead: int = 0, most: int = 0) -> tuple[Store, int]:
-    """Room for draws, if this machine has it, and how many are kept at most where they are not counted."""
+def _store(model: Specification, chains: int, draws: int | str, kind: str, extra: int = 0, most: int = 0) -> tuple[Store, int]:
+    """A store of draws, if this machine has the memory, and how many are kept at most where they are not counted."""
     store = Store(model, chains, 0, kind)
-    store.draws = length.MAX_DRAWS if isinstance(draws, str) else max(draws, ahead)
+    store.draws = length.MAX_DRAWS if isinstance(draws, str) else max(draws, extra)
     if draws == AUTO:
         most = most or length.most_draws(store)
-        store.draws = max(most, ahead)
+        store.draws = max(most, extra)
     else:
-        check_room(store, store.draws)
-    store.make_room(store.draws)
+        check_memory(store, store.draws)
+    store.allocate(store.draws)
     return store, most
 
 
 def _finished(
-    course: _Course, updates: np.ndarray, stop: Stop, workers: Threads | Cluster, progress: bool | None, limit: float | None,
+    session: _Session, updates: np.ndarray, stop: Stop, workers: Threads | Cluster, progress: bool | None, limit: float | None,
     saver: Saver | None, most: int | None = None,
 ) -> Run:
     """Run the chains to their goal, or until they are stopped."""
-    with workers.open(course.model, course.run.cycle, updates):
-        return _driven(course, stop, workers, progress, limit, saver, most)
+    with workers.open(session.model, session.run.cycle, updates):
+        return _driven(session, stop, workers, progress, limit, saver, most)
 
 
 def _driven(
-    course: _Course, stop: Stop, workers: Threads | Cluster, progress: bool | None, limit: float | None, saver: Saver | None,
+    session: _Session, stop: Stop, workers: Threads | Cluster, progress: bool | None, limit: float | None, saver: Saver | None,
     most: int | None,
 ) -> Run:
-    began, before = time.perf_counter(), course.seconds
-    automatic = course.run.goal == AUTO
+    began, before = time.perf_counter(), session.seconds
+    automatic = session.run.goal == AUTO
     most_seconds = length.SECONDS if limit is None else limit  # of a run without a number of draws
     limit = most_seconds if automatic else limit
     deadline = None if limit is None or limit == np.inf else began + limit
 
     def snapshot() -> Run:
-        course.seconds = before + time.perf_counter() - began
-        return course.outcome("" if is_there() else "on its way", most=most)
+        session.seconds = before + time.perf_counter() - began
+        return session.outcome("" if is_there() else "on its way", most=most)
 
     def is_there() -> bool:
-        return not automatic and min(course.recorded()) >= course.wanted
+        return not automatic and min(session.recorded()) >= session.wanted
 
     with Progress(progress) as line, saver or nullcontext():
-        with Driver(course.runs, workers, stop, deadline, line, saver, snapshot) as driver:
-            reached = _until_content(course, driver, began, most_seconds) if automatic else _to_the_end(course, driver)
+        with Driver(session.runs, workers, stop, deadline, line, saver, snapshot) as driver:
+            reached = _until_content(session, driver, began, most_seconds) if automatic else _to_the_end(session, driver)
         stopped = "" if reached else driver.stopped
-        _check(course.model, course.runs, stopped or reached)
+        _check(session.model, session.runs, stopped or reached)
         if saver is not None:
             saver.save(replace(snapshot(), interrupted=bool(stopped), stopped=stopped))
             saver.finish()
             driver.tell()
-        course.seconds = before + time.perf_counter() - began
-    done = course.recorded()
-    if course.before or min(done) > 0 or max(done) == 0:
-        return course.outcome(stopped, most=most)
+        session.seconds = before + time.perf_counter() - began
+    done = session.recorded()
+    if session.before or min(done) > 0 or max(done) == 0:
+        return session.outcome(stopped, most=most)
     missing = [number for number, recorded in enumerate(done) if recorded == 0]
     warn(f"stopped before chains {missing} had recorded a draw; they are left out")
-    return course.outcome(stopped, [number for number, recorded in enumerate(done) if recorded], most)
+    return session.outcome(stopped, [number for number, recorded in enumerate(done) if recorded], most)
 
 
-def _to_the_end(course: _Course, driver: Driver) -> bool:
-    end = course.origin + course.run.thin * course.wanted
-    began = min(run.iteration for run in course.runs)
-    tuned = driver.to(min(course.run.tune, end), course.origin, course.run.thin, of=(began, end))
-    return tuned and driver.to(end, course.origin, course.run.thin, of=(began, end))
+def _to_the_end(session: _Session, driver: Driver) -> bool:
+    end = session.origin + session.run.thin * session.wanted
+    began = min(run.iteration for run in session.runs)
+    tuned = driver.to(min(session.run.tune, end), session.origin, session.run.thin, of=(began, end))
+    return tuned and driver.to(end, session.origin, session.run.thin, of=(began, end))
 
 
-def _until_content(course: _Course, driver: Driver, began: float, limit: float) -> bool:
+def _until_content(session: _Session, driver: Driver, began: float, limit: float) -> bool:
     """Rounds of draws until they are worth as many as are wanted; see `nrmmix.inference.mcmc.length`."""
-    model, most = course.model, course.run.most
+    model, most = session.model, session.run.most
     driver.goal = f", until ESS {ESS_GOOD}"
-    if course.before == 0 and not driver.to(course.run.tune, course.run.tune, course.run.thin, began + limit * length.OF_TUNING):
+    if session.before == 0 and not driver.to(session.run.tune, session.run.tune, session.run.thin, began + limit * length.OF_TUNING):
         if driver.stopped or driver.is_broken:
             return False
         # a third of the time has gone by: what has been done is the tuning
-        tune = max(1, *(run.iteration + run.is_midway for run in course.runs))
-        course.run = replace(course.run, tune=tune)
-        if not driver.to(tune, tune, course.run.thin):
+        tune = max(1, *(run.iteration + run.is_midway for run in session.runs))
+        session.run = replace(session.run, tune=tune)
+        if not driver.to(tune, tune, session.run.thin):
             return False
-    drawn, next_look = course.before + min(course.recorded()), 0.0
+    drawn, next_look = session.before + min(session.recorded()), 0.0
     while True:
-        if drawn and drawn % length.size_of_round(most) == 0 and drawn * course.run.thin >= next_look:
-            found = length.look(model, course.values(drawn - course.before), course.run.seed)
+        if drawn and drawn % length.size_of_round(most) == 0 and drawn * session.run.thin >= next_look:
+            found = length.look(model, session.values(drawn - session.before), session.run.seed)
             driver.goal = str(found)
-            next_look = drawn * course.run.thin * found.growth if model.is_regression or found.is_costly else 0.0
+            next_look = drawn * session.run.thin * found.growth if model.is_regression or found.is_costly else 0.0
             if found.is_enough or (not found.varied and drawn >= most):
                 return True
         if drawn >= most:
-            course.halve()
-            drawn = course.before
+            session.halve()
+            drawn = session.before
         drawn = length.next_round(drawn, most)
-        if not driver.to(course.run.tune + drawn * course.run.thin, course.origin, course.run.thin):
+        if not driver.to(session.run.tune + drawn * session.run.thin, session.origin, session.run.thin):
             return False
 
 

@@ -21,8 +21,8 @@ BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels
 SPREAD = "spread"
 INITS = ("sequential", "one", "each", *STARTS, SPREAD)
 HEATED = ("sequential", "each")  # starts at rising powers of the likelihood
-LEAST_TUNE, MOST_ROWS = 5 * HEATED_SWEEPS, 20_000  # with which such sweeps are no more than a fifth of the tuning
-MOST_FROM_ONE, MOST_FROM_EACH = 3000, 500  # rows: beyond them the first sweeps take long
+MIN_TUNE, MAX_ROWS = 5 * HEATED_SWEEPS, 20_000  # with which such sweeps are no more than a fifth of the tuning
+MAX_FROM_ONE, MAX_FROM_EACH = 3000, 500  # rows: beyond them the first sweeps take long
 
 
 def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
@@ -78,14 +78,14 @@ def starts_of(model: Specification, init: Any, chains: int, tune: int, optima: C
 
 def is_heated(model: Specification, tune: int) -> bool:
     """Whether chains start at powers of the likelihood: of mixtures whose component parameters are integrated out, in a long tuning."""
-    return tune >= LEAST_TUNE and model.n_obs <= MOST_ROWS and not model.is_regression and len(model.packed.explicit) == 0
+    return tune >= MIN_TUNE and model.n_obs <= MAX_ROWS and not model.is_regression and len(model.packed.explicit) == 0
 
 
 def dealt(model: Specification, tune: int) -> tuple[str, ...]:
     """Starts from different ends, one after the other for the chains: where all begin alike no diagnostic sees that all are wrong."""
-    if model.is_regression or tune < LEAST_TUNE or model.n_obs > MOST_FROM_ONE:
+    if model.is_regression or tune < MIN_TUNE or model.n_obs > MAX_FROM_ONE:
         return ("sequential",)
-    from_each = is_heated(model, tune) and model.prior.components == 0 and model.n_obs <= MOST_FROM_EACH
+    from_each = is_heated(model, tune) and model.prior.components == 0 and model.n_obs <= MAX_FROM_EACH
     return ("sequential", "one", "each", "one") if from_each else ("sequential", "one")
 
 

@@ -46,9 +46,9 @@ class Store:
         self.each = Record.room(model, 1, 1)
         self.clusters = INITIAL_CLUSTERS  # with parameters
         self.lock = threading.Lock()
-        self.make_room(draws)
+        self.allocate(draws)
 
-    def make_room(self, draws: int) -> None:
+    def allocate(self, draws: int) -> None:
         """Empty, for so many draws of each chain."""
         self.draws = draws
         self.arrays = {name: np.zeros((self.chains, draws, *shape), kind) for name, (shape, kind) in self._parts(draws).items()}
@@ -74,13 +74,13 @@ class Store:
         """Bytes of one draw of all chains."""
         return self.chains * sum(int(np.prod(shape)) * kind.itemsize for shape, kind in self._parts(self.draws).values())
 
-    def attach(self, chain: Chain, number: int, ahead: Record | None = None) -> None:
-        """Let a chain, the number of which is given, hand its draws over; those that it is ahead by come first."""
+    def attach(self, chain: Chain, number: int, extra: Record | None = None) -> None:
+        """Let a chain, the number of which is given, hand its draws over; those it has beyond the shortest chain come first."""
         rows = rows_at_once(self.each, self.draws)
         chain.record, chain.first, chain.sink = Record.room(self.model, 1, rows).part(0), 0, partial(self.put, number)
-        if ahead is not None and len(ahead.scalars):
-            self.put(number, ahead, 0)
-            chain.first = len(ahead.scalars)
+        if extra is not None and len(extra.scalars):
+            self.put(number, extra, 0)
+            chain.first = len(extra.scalars)
 
     def put(self, number: int, rows: Record, first: int) -> None:
         """Draws of a chain, from draw `first` on."""
@@ -164,7 +164,7 @@ def joined(first: dict[str, np.ndarray] | None, second: dict[str, np.ndarray]) -
     return out
 
 
-def check_room(store: Store, draws: int, argument: str = "draws") -> None:
+def check_memory(store: Store, draws: int, argument: str = "draws") -> None:
     """Refuse draws that this machine has no room for, and warn of those that take more than half: pages are taken only when written."""
     needed, free = draws * store.bytes_each, machine.available()
     if needed > free:

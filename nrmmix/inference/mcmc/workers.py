@@ -115,7 +115,7 @@ def workers_of(cores: Any, chains: int, cycle: Cycle) -> Threads | Cluster:
 
 
 def rows_at_once(each: Record, most: int) -> int:
-    """Draws that the record of a chain has room for."""
+    """Capacity of the record of a chain, in draws."""
     return int(np.clip(BUFFER // max(sum(array.nbytes for array in each), 1), 1, max(most, 1)))
 
 
@@ -137,8 +137,8 @@ def advanced(
     """A chain from a checkpoint up to an iteration: where it stands then, its status, whether a move failed, and its draws."""
     model, cycle = given
     each, draws = Record.room(model, 1, 1), []
-    room = rows_at_once(each, -(-(limit - point.iteration) // thin))
-    chain = resumed_chain(model, cycle, point, Record.room(model, 1, room).part(0))
+    capacity = rows_at_once(each, -(-(limit - point.iteration) // thin))
+    chain = resumed_chain(model, cycle, point, Record.room(model, 1, capacity).part(0))
     chain.first, chain.control[loop.LIMIT] = first, limit
     chain.sink = lambda rows, _: draws.append(Record(*(array.copy() for array in rows)))
     try:

@@ -19,16 +19,16 @@ from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, nodes
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
-MOST_BANK = 2**33  # bytes of the statistics of internal nodes
+MAX_BANK = 2**33  # bytes of the statistics of internal nodes
 UNIONS, ROWS = 2**20, 1000  # tried by BHC, taken up by IBHC, before Ctrl-C is heard
 STARTS = ("ibhc", "ibhc_noisy")  # of chains
 
 
 def too_large(model: Specification) -> str:
     needed = 8 * model.n_obs * model.packed.n_stat
-    if needed > MOST_BANK:
+    if needed > MAX_BANK:
         return (
-            f"the statistics of the tree's {model.n_obs:,} nodes would take {needed / 2**30:.1f} GiB, and {MOST_BANK / 2**30:g} GiB is "
+            f"the statistics of the tree's {model.n_obs:,} nodes would take {needed / 2**30:.1f} GiB, and {MAX_BANK / 2**30:g} GiB is "
             "the limit"
         )
     return ""
@@ -187,10 +187,10 @@ def _expected_clusters(state: layout.State) -> int:
     return int(clusters)
 
 
-def first_labels(model: Specification, way: str, order: np.ndarray) -> np.ndarray:
+def first_labels(model: Specification, init: str, order: np.ndarray) -> np.ndarray:
     """Labels (n,) of a chain that starts by one of STARTS, from all rows in an order; of none it has compiled what is needed."""
-    grower = TreeGrower(model, way == "ibhc")
-    if way == "ibhc_noisy":
+    grower = TreeGrower(model, init == "ibhc")
+    if init == "ibhc_noisy":
         return grower.insert_noisily(order)
     if not len(order):
         grower.compile(np.zeros(0, np.int64))

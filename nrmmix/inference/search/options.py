@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from nrmmix.model.specification import Specification
 
-MOST_PASSES = 10**6
-MOST_ROWS = 20_000  # of BHC, which tries about n^2 unions in a pass
+MAX_PASSES = 10**6
+MAX_ROWS = 20_000  # of BHC, which tries about n^2 unions in a pass
 
 @dataclass(frozen=True)
 class Search(Method):
@@ -33,7 +33,7 @@ class Search(Method):
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            object.__setattr__(self, one.name, count(one.name, getattr(self, one.name), 1, MOST_PASSES))
+            object.__setattr__(self, one.name, count(one.name, getattr(self, one.name), 1, MAX_PASSES))
 
     def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):
@@ -89,10 +89,10 @@ class BHC(Search):
 
     def option_error(self, model: Specification) -> str:
         n = model.n_obs
-        if n > MOST_ROWS:
+        if n > MAX_ROWS:
             return (
                 f"it compares all pairs of rows, and {n:,} rows have {n * (n - 1) / 2:.1g} pairs, of which a core tries some millions in a "
-                f"second; at most {MOST_ROWS:,} rows can be joined so, nm.IBHC() takes more"
+                f"second; at most {MAX_ROWS:,} rows can be joined so, nm.IBHC() takes more"
             )
         return super().option_error(model)
 

@@ -17,8 +17,8 @@ from nrmmix.inference.variational.memory import Batches, CollectedRows, Memory
 from nrmmix.inference.variational.start import seeded
 from nrmmix.model.families.exponential import Statistics, joined
 
-LEAST_SHARE = 0.1  # probability from which on a row is collected
-FEWEST_ROWS = 20
+MIN_SHARE = 0.1  # probability from which on a row is collected
+MIN_ROWS = 20
 CHANGED = 0.25  # by so much of its count a component has changed, and is tried again
 
 
@@ -77,7 +77,7 @@ class Chosen:
         for t, share in self.watched.share.items():
             if sum(map(len, self.rows[t])) >= self.watched.most:
                 continue
-            rows = np.flatnonzero(r[t] > LEAST_SHARE)
+            rows = np.flatnonzero(r[t] > MIN_SHARE)
             most = max(math.ceil(share * r.shape[1]), 1)
             if len(rows) > most:
                 rows = np.sort(self.rng.choice(rows, most, replace=False))
@@ -117,7 +117,7 @@ class Targets:
         self.failed: dict[int, float] = {}  # names, and counts then
 
     def choose(self, memory: Memory) -> list[int]:
-        least = max(float(FEWEST_ROWS), 2.0 * math.sqrt(memory.side.n_stat))
+        least = max(float(MIN_ROWS), 2.0 * math.sqrt(memory.side.n_stat))
         found = []
         for k in np.argsort(-memory.visited, kind="stable"):
             N, then = memory.visited[k], self.failed.get(memory.ids[k])

@@ -66,8 +66,8 @@ class Saver:
 
     def __init__(self, model: Specification, method: MemoizedVB, name: str, seed: int):
         self.path = files.target(method.checkpoint, ".npz", "a checkpoint")
-        self.held: dict[str, np.ndarray] = {}
-        put = keeper(self.held)
+        self.arrays: dict[str, np.ndarray] = {}
+        put = keeper(self.arrays)
         self.header = {
             "format": FORMAT, "version": VERSION, "nrmmix": _version(), "method": name, "seed": seed, "digest": digest_of(model),
             "n": model.n_obs, "options": encode(replace(method, executor=None, checkpoint=None)), **_of_model(model, put),
@@ -75,11 +75,11 @@ class Saver:
 
     def __call__(self, of: Callable[[Callable[..., str]], dict[str, Any]], seconds: float) -> None:
         """Write what `of` puts into the file, and what it says in the header."""
-        held = dict(self.held)
-        header = self.header | {"seconds": seconds} | of(keeper(held))
+        arrays = dict(self.arrays)
+        header = self.header | {"seconds": seconds} | of(keeper(arrays))
         try:
             with files.replaced(self.path) as file:
-                archive.write(file, header, held)
+                archive.write(file, header, arrays)
         except OSError as error:
             raise type(error)(
                 error.errno, f"the checkpoint {str(self.path)!r} cannot be written ({error.strerror}); the one of the pass before is whole"

@@ -20,7 +20,7 @@ WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
 SETTLED = 1e-4  # nats a row: a pass that gains less is time to look for further births
 PASSES_EACH = 3  # passes on a way down to one component, each time that there are half as many
 CUTS, CUT_PASSES = 3, 40  # partitions that are climbed from, of those that trees of the rows are cut into, and passes of each
-LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
+MIN_COUNT = 0.5  # rows that a component must be expected to have to be counted
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Climb:
                 memory.learn()
             self.kept = memory.factors, memory.bound()
         bound = memory.bound() if memory.is_exact else math.nan
-        components, clusters = memory.n_components, int((memory.factors.N >= LEAST_COUNT).sum())
+        components, clusters = memory.n_components, int((memory.factors.N >= MIN_COUNT).sum())
         born = 0
         if collector is not None and memory.is_exact:
             of_names = {names[t]: collector.sample(t) for t in chosen}
@@ -159,7 +159,7 @@ class Climb:
     def _deletes(self) -> bool:
         """Leave components out in which no row is expected to be, once; the next pass says whether the bound is higher without them."""
         memory = self.memory
-        few = np.flatnonzero((memory.factors.N < LEAST_COUNT) & memory.may_go)
+        few = np.flatnonzero((memory.factors.N < MIN_COUNT) & memory.may_go)
         names = {memory.ids[k] for k in few}
         if not self.settings.merges or not names - self.not_deleted or len(few) == memory.n_components:
             return False
@@ -179,14 +179,14 @@ class Climb:
             return False
         self.has_tried_others = True
         before = self.memory.bound()
-        self._tries_fewer()
+        self.try_fewer()
         if self._tries_cuts():
-            self._tries_fewer()
+            self.try_fewer()
         if self.memory.bound() > before:
             self.kept = self.memory.factors, self.memory.bound()
         return self.memory.bound() > before
 
-    def _tries_fewer(self) -> None:
+    def try_fewer(self) -> None:
         """Go down to one component, half of them joined at a time, and back to where the bound was highest."""
         memory, number = self.memory, self.number
         best, kept, side = memory.bound(), memory.snapshot(), memory.side
@@ -205,7 +205,7 @@ class Climb:
     def _tries_cuts(self) -> bool:
         """Climb from the partitions that are best as they stand, with a scale of their own each; whether one is now higher than before."""
         memory, rows = self.memory, self.memory.batches.rows
-        if not self.settings.most_cut or "scale" not in memory.side.shared or rows.n > cuts.MOST_ROWS:
+        if not self.settings.most_cut or "scale" not in memory.side.shared or rows.n > cuts.MAX_ROWS:
             return False  # regressions share other things, and their rows are told apart by lines
         before = memory.bound()
         if isinstance(rows, StreamedRows):
@@ -262,7 +262,7 @@ class Climb:
         before, made = memory.bound(), {}
         for target, (rows, r) in samples.items():
             found = None
-            if rows is not None and rows.n >= births.FEWEST_ROWS:
+            if rows is not None and rows.n >= births.MIN_ROWS:
                 found = self._fresh(births.sample_of(memory, rows, None if is_first else r), creation, is_first)
             if found is None or not memory.is_worth_it(target, found.N, found.gain):
                 self.targets.fail(memory, target)

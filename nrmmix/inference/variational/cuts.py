@@ -8,11 +8,11 @@ import numpy as np
 
 from nrmmix.model.frame.labels import canonical
 
-MOST_ROWS = 2000  # beyond them trees take longer than what they are starts of
+MAX_ROWS = 2000  # beyond them trees take longer than what they are starts of
 CLUSTERS = (2, 3, 4, 5, 6, 8, 11)
 BY_HALVES = 1.0 - 2.0 / math.pi  # of the variance of a normal variable what is left within its two halves
-LEAST_PART = 0.1  # of the rows on either side of a split
-LEAST_LEFT = 0.02  # of a variance within two parts, or within clusters
+MIN_PART = 0.1  # of the rows on either side of a split
+MIN_LEFT = 0.02  # of a variance within two parts, or within clusters
 ROUNDING = 1e-6
 
 
@@ -48,17 +48,17 @@ def _coordinates(columns: np.ndarray) -> list[np.ndarray]:
 
 def _left_by_halves(X: np.ndarray) -> np.ndarray:
     """(C,) share of the variance of each column that is left within two parts, cut where that is least."""
-    n, least = len(X), max(1, int(LEAST_PART * len(X)))
+    n, least = len(X), max(1, int(MIN_PART * len(X)))
     size = np.arange(least, n - least + 1)
     sums = np.cumsum(np.sort(X, axis=0), axis=0)
     off = sums[size - 1] - size[:, None] / n * sums[-1]  # by how much the sum of a part differs from its share of the whole
     between = (off**2 * (n / (size * (n - size)))[:, None]).max(axis=0)
-    return np.maximum(1.0 - between / (n * X.var(axis=0)), LEAST_LEFT)
+    return np.maximum(1.0 - between / (n * X.var(axis=0)), MIN_LEFT)
 
 
 def _improved(X: np.ndarray, labels: np.ndarray, passes: int = 20) -> np.ndarray:
     """Labels after k-means in which each column is measured by what varies within clusters."""
-    least = LEAST_LEFT * X.var(axis=0)
+    least = MIN_LEFT * X.var(axis=0)
     labels, K = canonical(labels)
     for _ in range(passes):
         member = np.eye(K)[labels]

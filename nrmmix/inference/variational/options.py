@@ -28,7 +28,7 @@ MAX_COUNT = 10**6
 TOL = 1e-6, 1e-4  # nats a row: of mixtures and of density regression
 COMBINATIONS = ("stacking", "equal", "best")  # of starts
 ROWS_EACH = 1024  # of a round, by default
-MOST_ROWS = 65_536  # of a batch, by default: what is in memory at once
+MAX_ROWS = 65_536  # of a batch, by default: what is in memory at once
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Variational(Method):
         if name == "merges" and isinstance(value, str):
             if value in cls.how_to_merge:
                 return value
-            other = "".join(f' or "{way}"' for way in cls.how_to_merge)
+            other = "".join(f' or "{how}"' for how in cls.how_to_merge)
             raise ValueError(f"merges must be True or False{other}, not {value!r}.")
         if name in ("tol", "births", "merges") and value is None:
             return None
@@ -161,7 +161,7 @@ class Variational(Method):
             return (rounds, given) if self.batches is not None else (rounds * given, given)
         if getattr(self, "batches", None) is not None:
             return rounds, 1
-        size = -(-n // (rounds * MOST_ROWS))
+        size = -(-n // (rounds * MAX_ROWS))
         return rounds * size, size
 
     __str__ = written

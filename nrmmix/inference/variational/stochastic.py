@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.inference.variational.climb import LEAST_COUNT, Pass
+from nrmmix.inference.variational.climb import MIN_COUNT, Pass
 from nrmmix.inference.variational.memory import Memory, visit
 from nrmmix.inference.variational.options import StochasticVB
 from nrmmix.posterior.factors import Factors
@@ -29,11 +29,11 @@ class Descent:
                 bounds = []
                 for b in self.rng.permutation(len(batches.rounds)):
                     step += 1
-                    bounds.append(self._step(b, (step + self.method.delay) ** -self.method.kappa))
+                    bounds.append(self.step(b, (step + self.method.delay) ** -self.method.kappa))
                 order = np.argsort(-self.factors.N, kind="stable")
                 self.side = self.side.learnt(self.factors.N, self.factors.s)
                 self.factors = Factors(self.side, self.mass, self.factors.N[order], self.factors.s[order])
-                clusters = int((self.factors.N >= LEAST_COUNT).sum())
+                clusters = int((self.factors.N >= MIN_COUNT).sum())
                 made = Pass(number, self.factors.n_components, clusters, float(np.mean(bounds)), 0, 0)
                 self.kept = self.kept or (self.factors, made.bound)
                 report(made)
@@ -41,7 +41,7 @@ class Descent:
             if self.kept is not None:
                 self.kept = self._exact()
 
-    def _step(self, b: int, rho: float) -> float:
+    def step(self, b: int, rho: float) -> float:
         """Towards batch b; an unbiased estimate of the bound of the factors before it, whose rows are so many copies of the batch.
 
         q(phi) and q(v, mass) are those of the counts and statistics of `now`, so their divergence from the prior is what these expect

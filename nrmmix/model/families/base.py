@@ -24,9 +24,9 @@ from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
-MOST_TOTAL = 1e15  # of counts, where their sums are not known when tables are made
+MAX_TOTAL = 1e15  # of counts, where their sums are not known when tables are made
 EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
-MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
+MAX_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
 
 
 class Entries(NamedTuple):

@@ -13,7 +13,7 @@ from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families import distributions as laws
-from nrmmix.model.families.base import MOST_TOTAL, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
+from nrmmix.model.families.base import MAX_TOTAL, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletSide, Exponential, PoissonSide
 from nrmmix.model.families.parameter_laws import beta, gamma
@@ -158,17 +158,17 @@ class Poisson(Family):
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)
-        reach = rising.reach(self.shape, np.full(d, MOST_TOTAL) if self.is_streamed else np.nansum(y, axis=0))
+        reach = rising.reach(self.shape, np.full(d, MAX_TOTAL) if self.is_streamed else np.nansum(y, axis=0))
         entries = Entries.named(poisson, "poisson", "combine")
         return Packed(np.concatenate([self.shape, self.rate, reach]), poisson.n_stat(d), 2 * d, 1, d, entries)
 
-    def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    def posterior_parameters(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
         """Shape and rate (d, k) of each lambda."""
         sums, exposures = stat[1 :: poisson.EACH, :n_columns], stat[2 :: poisson.EACH, :n_columns]
         return self.shape[:, None] + sums, self.rate[:, None] + exposures
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        e, posterior = self._exposure(inputs), self._posterior(stat, n_columns)
+        e, posterior = self._exposure(inputs), self.posterior_parameters(stat, n_columns)
         return [laws.NegativeBinomial(shape[None, :], e / rate[None, :]) for shape, rate in zip(*posterior, strict=True)]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
@@ -177,7 +177,7 @@ class Poisson(Family):
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The rate of each response: expected count at exposure 1."""
-        shape, rate = self._posterior(stat, n_columns)
+        shape, rate = self.posterior_parameters(stat, n_columns)
         mean, sd = shape / rate, np.sqrt(shape) / rate
         return [Parameter(f"rate {name}", mean[j], sd[j], gamma(shape[j], rate[j])) for j, name in enumerate(self.names)]
 
@@ -220,19 +220,19 @@ class _Levels(Family):
         entries = Entries.named(categorical, "categorical", "combine")._replace(mean=mean, mean_theta=mean_theta)
         return Packed(constant, categorical.n_stat(d, T), T + 1, 0, n_mean, entries)
 
-    def _posterior(self, stat: np.ndarray, n_columns: int) -> list[np.ndarray]:
+    def posterior_parameters(self, stat: np.ndarray, n_columns: int) -> list[np.ndarray]:
         """Concentrations (k, L) of each response."""
         starts = self._starts()
         return [own + stat[starts[j] : starts[j + 1], :n_columns].T for j, own in enumerate(self._concentrations())]
 
-    def _probabilities(self, theta: np.ndarray) -> list[np.ndarray]:
+    def probabilities_of(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the probabilities (M, L) of each response under parameters (n_theta, M)."""
         return [np.exp(theta[start:stop]).T for start, stop in pairwise(self._starts())]
 
     def _moments(self, stat: np.ndarray, n_columns: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return posterior mean and standard deviation (k, L) of the probabilities of each response."""
         found = []
-        for alpha in self._posterior(stat, n_columns):
+        for alpha in self.posterior_parameters(stat, n_columns):
             total = alpha.sum(axis=1, keepdims=True)
             mean = alpha / total
             found.append((mean, np.sqrt(mean * (1.0 - mean) / (total + 1.0))))
@@ -240,7 +240,7 @@ class _Levels(Family):
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         drawn = []
-        for p in self._probabilities(theta):
+        for p in self.probabilities_of(theta):
             steps = np.cumsum(p, axis=1)
             drawn.append((rng.random((len(p), 1)) * steps[:, -1:] >= steps[:, :-1]).sum(axis=1))
         return np.stack(drawn, axis=1).astype(float)
@@ -314,13 +314,14 @@ class Bernoulli(_Levels):
         return [laws.BernoulliDistribution(mean[None, :, 1]) for mean, _ in self._moments(stat, n_columns)]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        return [laws.BernoulliDistribution(p[None, :, 1]) for p in self._probabilities(theta)]
+        return [laws.BernoulliDistribution(p[None, :, 1]) for p in self.probabilities_of(theta)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of 1 in each response."""
+        moments, posterior = self._moments(stat, n_columns), self.posterior_parameters(stat, n_columns)
         return [
             Parameter(f"probability {name}", mean[:, 1], sd[:, 1], beta(alpha[:, 1], alpha[:, 0]))
-            for name, (mean, sd), alpha in zip(self.names, self._moments(stat, n_columns), self._posterior(stat, n_columns), strict=True)
+            for name, (mean, sd), alpha in zip(self.names, moments, posterior, strict=True)
         ]
 
     def describe(self) -> list[str]:
@@ -411,12 +412,12 @@ class Categorical(_Levels):
         return [laws.CategoricalDistribution(mean[None]) for mean, _ in self._moments(stat, n_columns)]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        return [laws.CategoricalDistribution(p[None]) for p in self._probabilities(theta)]
+        return [laws.CategoricalDistribution(p[None]) for p in self.probabilities_of(theta)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of each level."""
         names, found = iter(self.mean_names()), []
-        for (mean, sd), alpha in zip(self._moments(stat, n_columns), self._posterior(stat, n_columns), strict=True):
+        for (mean, sd), alpha in zip(self._moments(stat, n_columns), self.posterior_parameters(stat, n_columns), strict=True):
             for own, of_mean, of_sd in zip(alpha.T, mean.T, sd.T, strict=True):
                 found.append(Parameter(f"probability {next(names)}", of_mean, of_sd, beta(own, alpha.sum(axis=1) - own)))
         return found

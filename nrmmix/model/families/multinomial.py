@@ -12,7 +12,7 @@ from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.model.families.base import (
-    MOST_TOTAL,
+    MAX_TOTAL,
     Counts,
     Entries,
     Family,
@@ -132,7 +132,7 @@ class Multinomial(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         counts, _ = self._sparse(y)
         d = len(self.concentration)
-        totals = np.full(d, MOST_TOTAL) if self.is_streamed else np.bincount(counts.indices, weights=counts.counts, minlength=d)
+        totals = np.full(d, MAX_TOTAL) if self.is_streamed else np.bincount(counts.indices, weights=counts.counts, minlength=d)
         reach = rising.reach(self.concentration, totals)
         a, table = self.concentration, np.zeros(0)
         if (a == a[0]).all() and totals.max(initial=0.0) < LONGEST_TABLE:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
+from nrmmix.model.families.base import MAX_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.linear import SHRINKAGE, Linear, OneResponse, SeveralResponses
@@ -23,7 +23,7 @@ from nrmmix.model.priors.hyperpriors import Gamma
 R = 0.01
 NU = 2.0
 SPREAD = 0.01
-LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
+MIN_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 COLLINEAR = 1e-10  # share of a column's length that is left outside the span of the others; least eigenvalue of correlations
 
 
@@ -215,11 +215,11 @@ class Regression(Family):
 
     def _degrees(self, d: int) -> float:
         nu = float(NU + d - 1 if self.nu is None else self.nu)
-        if nu < d - 1 + LEAST_NU:
+        if nu < d - 1 + MIN_NU:
             near = "small" if d == 1 else f"near d - 1 = {d - 1} or below"
-            raise ValueError(f"Regression: nu = {nu:g} is so {near} that draws overflow; take {d - 1 + LEAST_NU:g} or more.")
-        if nu > MOST_NU:
-            raise ValueError(f"Regression: nu = {nu:g} is lost in rounding; take {MOST_NU:g} or less.")
+            raise ValueError(f"Regression: nu = {nu:g} is so {near} that draws overflow; take {d - 1 + MIN_NU:g} or more.")
+        if nu > MAX_NU:
+            raise ValueError(f"Regression: nu = {nu:g} is lost in rounding; take {MAX_NU:g} or less.")
         return nu
 
     def _scale(self, y: np.ndarray, names: tuple[str, ...], nu: float) -> Any:

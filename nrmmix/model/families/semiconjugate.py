@@ -26,7 +26,7 @@ from nrmmix.model.priors.hyperpriors import Gamma
 VARIANCE = 2.0
 SHAPE = 1.0
 SPREAD = 0.02
-LEAST_SHAPE = 0.025  # below, precisions drawn from the prior leave floating point
+MIN_SHAPE = 0.025  # below, precisions drawn from the prior leave floating point
 NODES = 801  # of quadratures over log precision
 
 
@@ -94,9 +94,9 @@ class SemiconjugateGaussian(Family):
                     "SemiconjugateGaussian: precision must be nm.Gamma(shape, rate), a finite number greater than 0, or one of these for "
                     f"each response, not {one!r}."
                 )
-            if isinstance(one, Gamma) and one.shape < LEAST_SHAPE:
+            if isinstance(one, Gamma) and one.shape < MIN_SHAPE:
                 raise ValueError(
-                    f"SemiconjugateGaussian: the shape {one.shape:g} of a precision is so small that draws underflow; take {LEAST_SHAPE:g} "
+                    f"SemiconjugateGaussian: the shape {one.shape:g} of a precision is so small that draws underflow; take {MIN_SHAPE:g} "
                     "or more."
                 )
         if several and len({isinstance(one, Gamma) for one in precision}) > 1:

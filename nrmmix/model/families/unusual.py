@@ -12,7 +12,7 @@ from nrmmix.model.families.regression import Regression
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.frame.streaming import StreamedFrame
-from nrmmix.model.frame.unusual import FarValues, counted, reach, warn_of_far, warn_of_ties
+from nrmmix.model.frame.unusual import FarValues, counted, fences_of, warn_of_far, warn_of_ties
 
 RESPONSE, INPUT, COVARIATE = range(3)  # sides of a frame; a place is a side and the number of a column there
 
@@ -50,7 +50,7 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
         return found
 
     warn_of_ties({name: columns[place] for name, place in continuous.items()}, None if are_exact else recount)
-    ends = {place: own for place, column in columns.items() if (own := reach(*column)).most < np.inf}
+    ends = {place: own for place, column in columns.items() if (own := fences_of(*column)).most < np.inf}
     if not ends:
         return
     far = {place: FarValues(own) for place, own in ends.items()}

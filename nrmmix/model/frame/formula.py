@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -220,7 +221,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class ModelFrame:
-    """Responses and covariates of a model, and how to compute them from new data."""
+    """Responses and covariates of a model, and how they are computed, from new data too: see `NewRows`."""
 
     formula: str | None
     response: Any = field(repr=False)  # (n, d) float64, NaN where missing, categories by the number of their level; or CSR array of counts
@@ -268,19 +269,19 @@ class ModelFrame:
         """The responses, NaN where they are censored."""
         return self.response if self.limits is None else np.where(np.isnan(self.limits[..., 0]), self.response, np.nan)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether the responses are a CSR array of counts."""
         return not isinstance(self.response, np.ndarray)
 
-    @property
+    @cached_property
     def levels(self) -> tuple[tuple[Any, ...] | None, ...]:
         """Levels of each response, None where it holds numbers."""
         if self.is_sparse:
             return (None,) * len(self.response_names)
         return tuple(part.levels.get(part.columns[0]) if part.reads == "categories" else None for part in self._responses)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """Kinds in which each response is read."""
         return ("composition",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
@@ -329,79 +330,15 @@ class ModelFrame:
         """Columns behind each response, and whether it is one of them as it is."""
         return tuple(self._responses)
 
-    def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
-        """Compute the covariates of new data, with levels and transformations of the training data.
+    @property
+    def parts_of_covariates(self) -> tuple[_Part, ...]:
+        """One of all numbers, then the categories."""
+        return tuple(self._covariates)
 
-        They are (m, q), NaN in rows where one is missing; then come the caller's index and the (m,) mask of the rows without missing ones.
-        A ValueError or TypeError for a column that is not there, an unseen level, inf, a transformation that is not finite; for an array
-        where the model was built from named columns.
-        """
-        return self._computed(self._covariates, newdata)
-
-    def new_inputs(self, newdata: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the (m, e) inputs of new data and the mask of the rows that have them all; errors as for :meth:`new_covariates`."""
-        values, _, ok = self._computed(self._inputs, newdata)
-        return values, ok
-
-    def _computed(self, parts: list[_Part], newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
-        frame = self.table(newdata)
-        columns, ok = [np.empty((len(frame), 0))], np.ones(len(frame), dtype=bool)
-        for part in parts:
-            for name in part.columns:
-                if name not in frame:
-                    raise messages.unknown_column(name, list(frame.columns), "the new data")
-            values, complete = part.compute(frame, frame.index)
-            columns.append(values)
-            ok &= complete
-        values = np.hstack(columns)
-        values[~ok] = np.nan  # whichever part misses one
-        return values, frame.index, ok
-
-    def new_index(self, newdata: Any) -> pd.Index:
-        """Labels of the rows of new data."""
-        return row_index(newdata) if is_sparse(newdata) else self.rows_of(newdata).index
-
-    def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
-        """Compute the (m, d) responses of new data, NaN where missing or censored; None if a response column is absent.
-
-        Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
-        """
-        if self.is_sparse:
-            return sparse_counts(newdata, self.response_names)
-        frame = self.table(newdata)
-        needed = range(len(self._responses)) if which is None else which
-        out = np.full((len(frame), len(self._responses)), np.nan)
-        for j in needed:
-            part = self._responses[j]
-            if any(name not in frame for name in part.columns):
-                return None
-            out[:, [j]] = part.compute(frame, frame.index)[0]
-        limits = limits_of(self._responses, frame, frame.index, which=needed)
-        return out if limits is None else np.where(np.isnan(limits[..., 0]), out, np.nan)
-
-    def new_limits(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
-        """Ends between which responses of new data lie, see `limits_of`, their columns as of :meth:`new_response`."""
-        return None if self.is_sparse else limits_of(self._responses, frame := self.table(newdata), frame.index, which=which)
-
-    def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
-        """Columns behind some responses that new data do not have."""
-        there = set(self.rows_of(newdata).columns)
-        return [name for name in dict.fromkeys(name for j in which for name in self._responses[j].columns) if name not in there]
-
-    def rows_of(self, newdata: Any) -> pd.DataFrame:
-        """New data as a DataFrame, of whatever columns."""
-        return tables.as_rows(newdata, [name for part in [*self._responses, *self._covariates, *self._inputs] for name in part.columns])
-
-    def table(self, newdata: Any) -> pd.DataFrame:
-        """New data as a DataFrame; a TypeError or ValueError where they are not like the training data."""
-        frame = self.rows_of(newdata)
-        if tables.is_plain(newdata) and not self.from_array:
-            raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")
-        if tables.is_plain(newdata) and frame.shape[1] != len(self.response_names):
-            d = len(self.response_names)
-            one_row = "; one row is newdata[None]" if newdata.shape == (d,) else ""
-            raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}{one_row}.")
-        return dates.in_days_since(frame, self.first_dates) if self.first_dates else frame
+    @property
+    def parts_of_inputs(self) -> tuple[_Part, ...]:
+        """One for each design."""
+        return tuple(self._inputs)
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
         given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs
@@ -457,8 +394,6 @@ def model_frame(
     >>> frame = model_frame("log(y) ~ x", {"y": [1.0, 2.0, 4.0], "x": [3, 1, 2]})
     >>> frame.response_names, frame.covariate_names, frame.response.shape
     (('log(y)',), ('x',), (3, 1))
-    >>> frame.new_covariates({"x": [5, None]})[0].ravel()
-    array([ 5., nan])
     """
     if not (isinstance(missing, str) and missing in MISSING):
         raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")

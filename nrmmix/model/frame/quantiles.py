@@ -9,7 +9,7 @@ import numpy as np
 MAX_VALUES = 200_000  # distinct values that are kept as they are
 BUFFER = 16_384  # values that are sorted at once, beyond that
 PENDING = 65_536  # values that are collected, at least, before they are counted
-FEWEST = 128  # values that are sorted at once, however small the share of the memory is
+MIN_SORTED = 128  # values that are sorted at once, however small the share of the memory is
 
 
 class Counted(NamedTuple):
@@ -55,7 +55,7 @@ class Tally:
         self.most, self.at_once = int(share * MAX_VALUES), int(share * PENDING)
         self.exact: Counted | None = Counted(np.zeros(0), np.zeros(0, np.int64))
         self.pending: list[Counted] = []
-        self.quantiles = Quantiles(min(max(int(share * BUFFER), FEWEST), BUFFER))
+        self.quantiles = Quantiles(min(max(int(share * BUFFER), MIN_SORTED), BUFFER))
 
     @property
     def is_exact(self) -> bool:

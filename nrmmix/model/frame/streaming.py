@@ -28,6 +28,7 @@ from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.sources.base import Source, SourceChanged
 from nrmmix.model.frame.sources.opening import source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
@@ -35,7 +36,7 @@ from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedP
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 
 FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
-MOST_PATTERNS = 4096  # of gaps
+MAX_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 
@@ -83,7 +84,7 @@ class Index:
     digest: str  # of what is used
     low: np.ndarray  # (d,) smallest responses
     high: np.ndarray  # (d,)
-    has_gaps: bool
+    has_missing: bool
     covariates: tuple[Counted, ...] = ()  # values of each
     size: float | None = None  # sum of the weights of the rows; None where each counts once
 
@@ -132,7 +133,7 @@ class StreamedFrame(ModelFrame):
         rows, size = self.sums.get(FIRST, (self.n_used, self.size))
         ends = places.low[columns], places.high[columns]
         counted = () if self.tallied is None else self.tallied.of(columns, inputs)
-        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size), counted)
+        return StreamedSummary(int(rows), pieces, ends, places.has_missing, self.sums, prefix(columns, inputs), float(size), counted)
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -246,16 +247,16 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
     counts = np.ones(len(table), bool) if weight is None else weight > 0
     if not frame.designs and frame.covariates is None and (plain := _plain(frame, table)) is not None:
         return _alone(plain)._replace(used=counts, weight=weight)
-    y = frame.new_response(table)
+    rows = NewRows(frame, table)
+    y = rows.responses()
     if y is None:
-        lacking = next(name for part in frame.parts_of_responses for name in part.columns if name not in table)
-        raise unknown_column(lacking, list(table.columns), "the new rows")
+        raise unknown_column(rows.lacking()[0], list(table.columns), "the new rows")
     gaps = np.isnan(y)
     arrays.check_finite(np.where(gaps, 0.0, y), frame.response_names, table.index)
-    x, used = frame.new_inputs(table) if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
+    x, used = rows.inputs() if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
     z = np.zeros((len(table), 0))
     if frame.covariates is not None:
-        z, _, known = frame.new_covariates(table)
+        z, known = rows.covariates()
         used = used & known
         arrays.check_finite(z[known], frame.covariate_names, table.index, "covariate", np.flatnonzero(known))
     if missing == "marginalize":
@@ -328,7 +329,7 @@ def streamed_frame(
     for columns, inputs, own in means:
         if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
             size = own.n if places.size is None else places.size
-            sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_gaps, size).items()}
+            sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_missing, size).items()}
     return streamed(few, source, places, missing, gathered.stamp, sums, tallied=tallied)
 
 
@@ -495,7 +496,7 @@ class Gathered:
 
     def _patterns(self, masks: np.ndarray, rows: np.ndarray) -> set[int]:
         some = rows[masks[rows].any(axis=1)]
-        if not len(some) or len(self.patterns) > MOST_PATTERNS:
+        if not len(some) or len(self.patterns) > MAX_PATTERNS:
             return set()
         patterns, first = np.unique(np.packbits(masks[some], axis=1), axis=0, return_index=True)
         new = [int(some[i]) for pattern, i in zip(patterns, first.tolist(), strict=True) if pattern.tobytes() not in self.patterns]
@@ -525,7 +526,7 @@ def index_of(
     `means` of some responses and inputs, and what is `tallied` of all, are added to.
     """
     d = len(frame.response_names)
-    rows, used, digest, has_gaps, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
+    rows, used, digest, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
@@ -541,11 +542,11 @@ def index_of(
             tallied.add(y, x, weight)
         size += 0.0 if weight is None else float(weight.sum())
         if isinstance(y, np.ndarray) and len(y):
-            has_gaps = has_gaps or bool(np.isnan(y).any())
+            has_missing = has_missing or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
     of_weights = None if frame.weighed_by is None else size
     found = covariates.total(not are_more)
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, found, of_weights)
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_missing, found, of_weights)
 
 
 def weight_columns(weight: np.ndarray | None) -> tuple[np.ndarray, ...]:

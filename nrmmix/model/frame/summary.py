@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.unusual import NO_END, Reach, far_cells, reach, rounding_of, without_far
+from nrmmix.model.frame.unusual import NO_FENCES, Fences, far_cells, fences_of, rounding_of, without_far
 
 Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
 WeighedPiece: TypeAlias = tuple[np.ndarray, ...]
@@ -53,7 +53,7 @@ class Summary:
         return None
 
     @property
-    def has_gaps(self) -> bool:
+    def has_missing(self) -> bool:
         return bool(np.isnan(self.y).any())
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +101,7 @@ class Summary:
     def variances(self) -> np.ndarray:
         return self.squares(self.means()) / (self.counts() - 1)
 
-    def reach(self, centre: np.ndarray, spread: np.ndarray) -> float:
+    def max_distance(self, centre: np.ndarray, spread: np.ndarray) -> float:
         """The largest |y - centre| / spread."""
         low, high = self.span()
         ends = np.abs(np.stack([(low - centre) / spread, (high - centre) / spread]))
@@ -126,19 +126,19 @@ class StreamedSummary(Summary):
         self._kept, self._where = {} if kept is None else kept, where
 
     def usual(self) -> Summary:
-        reaches = self._reaches()[: self.d]
-        if not any(own.most < np.inf for own in reaches):
+        fences = self._fences()[: self.d]
+        if not any(own.most < np.inf for own in fences):
             return self
 
         def pieces() -> Iterator[WeighedPiece]:
-            return ((np.where(_far(y, reaches), np.nan, y), x, *weight) for y, x, *weight in self.pieces())
+            return ((np.where(_far(y, fences), np.nan, y), x, *weight) for y, x, *weight in self.pieces())
 
         return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual, ", self.n)
 
     def usual_rows(self) -> Summary:
-        reaches = self._reaches()
-        of_y, of_x = reaches[: self.d], reaches[self.d :]
-        if not any(own.most < np.inf for own in reaches):
+        fences = self._fences()
+        of_y, of_x = fences[: self.d], fences[self.d :]
+        if not any(own.most < np.inf for own in fences):
             return self
 
         def pieces() -> Iterator[WeighedPiece]:
@@ -147,12 +147,12 @@ class StreamedSummary(Summary):
 
         return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual rows, ", self.n, input_gaps=True)
 
-    def _reaches(self) -> list[Reach]:
+    def _fences(self) -> list[Fences]:
         """Limits beyond which responses and inputs are far from all others; without end for rows that nobody has counted."""
         name = f"{self._where}reach"
         if name not in self._kept and self._counted:
-            self._kept[name] = np.array([NO_END if own is None else reach(*own) for own in self._counted])
-        return [Reach(*own) for own in self._kept.get(name, ())]
+            self._kept[name] = np.array([NO_FENCES if own is None else fences_of(*own) for own in self._counted])
+        return [Fences(*own) for own in self._kept.get(name, ())]
 
     def sums(self, of: Of) -> np.ndarray:
         return column_sums(self.rows, (np.ascontiguousarray(_times(of(y, x), *weight)) for y, x, *weight in self.pieces()))
@@ -161,7 +161,7 @@ class StreamedSummary(Summary):
         return column_sums(self.rows, (_times(of(y, x), *weight) for y, x, *weight in self.pieces()), by_column=True)
 
     @property
-    def has_gaps(self) -> bool:
+    def has_missing(self) -> bool:
         return self._gaps
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
@@ -229,9 +229,9 @@ class StreamedSummary(Summary):
         }
 
 
-def _far(values: np.ndarray, reaches: Sequence[Reach]) -> np.ndarray:
+def _far(values: np.ndarray, fences: Sequence[Fences]) -> np.ndarray:
     """Mask of the cells (rows, k) that are far from all others of their columns."""
-    return np.stack([own.far(column) for own, column in zip(reaches, values.T, strict=True)], axis=1) if reaches else np.isinf(values)
+    return np.stack([own.far(column) for own, column in zip(fences, values.T, strict=True)], axis=1) if fences else np.isinf(values)
 
 
 def _or_nothing(values: np.ndarray) -> np.ndarray:
@@ -260,13 +260,13 @@ class Means:
         self.inputs.add(_times(x if self.inputs_there is None else _or_nothing(x), weight))
         self.largest = np.maximum(self.largest, np.fmax.reduce(np.abs(x), axis=0, initial=0.0))
 
-    def found(self, has_gaps: bool, size: float) -> dict[str, np.ndarray]:
+    def found(self, has_missing: bool, size: float) -> dict[str, np.ndarray]:
         """Return sums by their names in a `StreamedSummary`, rows counted up to `size`; counts only where responses have gaps."""
         total = self.sums.total()
-        counts = self.there.total() if has_gaps else np.full(len(total), size)
+        counts = self.there.total() if has_missing else np.full(len(total), size)
         own = {} if self.inputs_there is None else {"input counts": self.inputs_there.total()}
         found = own | {"means": total / counts, "input means": self.inputs.total() / own.get("input counts", size), "largest": self.largest}
-        return found | ({"counts": counts} if has_gaps else {})
+        return found | ({"counts": counts} if has_missing else {})
 
 
 class ColumnSums:

@@ -17,9 +17,9 @@ from nrmmix.model.frame.columns.weights import quantiles
 from nrmmix.model.frame.quantiles import Counted, Tally
 
 FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
-FEWEST = 10  # values, below which none is far away
-MOST_FAR = 0.05  # share of the values, at least one of them, that may be far away: more are a group
-MOST_CODED = 0.5  # the same of codes for missing values
+MIN_VALUES = 10  # values, below which none is far away
+MAX_FAR = 0.05  # share of the values, at least one of them, that may be far away: more are a group
+MAX_CODED = 0.5  # the same of codes for missing values
 CODES = np.array([  # for missing values in many files
     -1, *(sign * (10.0**k - 1) for k in range(1, 6) for sign in (1, -1)), -99.9, -999.9, -9999.9, 99.9, 999.9, 9999.9, 1e20, -1e20, 1e30,
     -1e30, 32767, -32768, 2147483647, -2147483648, -(2.0**63), np.finfo(np.float32).min, np.finfo(np.float32).max,
@@ -31,13 +31,13 @@ STEP = 10  # times as many rows as its neighbours that a value has which is a po
 NEIGHBOURS = 2  # values on either side
 SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
-MOST_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, of what may be counts
+MAX_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, of what may be counts
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
 OF_SQUARE = 32.0
 
-REPEATED, FEWEST_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on values are rounded
-MOST_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
+REPEATED, MIN_REPEATED_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on they are rounded
+MAX_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
 
 Recount: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # values and how many rows have each, by name
 
@@ -46,7 +46,7 @@ SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_VALUES = 4, 5, 3
 
 # ---- values far from all others
 
-class Reach(NamedTuple):
+class Fences(NamedTuple):
     """Quartiles of a column, and the distance beyond them, in quartile ranges, from which on values are far from all others."""
 
     low: float
@@ -63,10 +63,10 @@ class Reach(NamedTuple):
         return self.distance(values) > self.most if self.most < np.inf else np.zeros(values.shape, bool)
 
 
-NO_END = Reach(0.0, 1.0, np.inf)
+NO_FENCES = Fences(0.0, 1.0, np.inf)
 
 
-def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
+def fences_of(values: np.ndarray, weight: np.ndarray | None = None) -> Fences:
     """Return the limits of values (n,), NaN where missing, beyond which they are far from all others; each counts by its weight (n,).
 
     With e the distance beyond the nearer quartile in quartile ranges (of the values that are no usual codes for missing ones), sorted, they
@@ -75,29 +75,29 @@ def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
     """
     here = ~np.isnan(values)
     n = _size(here, weight)
-    if n < FEWEST:
-        return NO_END
+    if n < MIN_VALUES:
+        return NO_FENCES
     trusted = here & ~np.isin(values, CODES)
     chosen = trusted if _size(trusted, weight) > 0.5 * n else here
     low, high = map(float, quantiles(values[chosen], [0.25, 0.75], None if weight is None else weight[chosen]))
     if not high > low:
-        return NO_END
-    beyond = Reach(low, high, np.inf).distance(values)
+        return NO_FENCES
+    beyond = Fences(low, high, np.inf).distance(values)
     if not (beyond > FAR).any():  # as nearly always: nothing is to be put in order
-        return NO_END
+        return NO_FENCES
     order = np.sort(beyond[~np.isnan(beyond)])
     before = FAR * np.maximum(order[:-1], 1.0)
     first = np.flatnonzero(order[1:] > before)
     if not len(first):
-        return NO_END
-    found = Reach(low, high, float(before[first[0]]))
+        return NO_FENCES
+    found = Fences(low, high, float(before[first[0]]))
     is_far = beyond > found.most
-    share = MOST_CODED if np.isin(values[is_far], CODES).all() else MOST_FAR
-    return found if _size(is_far, weight) <= max(share * n, 1.0) else NO_END
+    share = MAX_CODED if np.isin(values[is_far], CODES).all() else MAX_FAR
+    return found if _size(is_far, weight) <= max(share * n, 1.0) else NO_FENCES
 
 
 def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Mask of the values (n,), NaN where missing, that are far from all others; see `reach`.
+    """Mask of the values (n,), NaN where missing, that are far from all others; see `fences_of`.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     >>> np.flatnonzero(far(y)).tolist(), np.flatnonzero(far(1000 * y - 3)).tolist(), far(np.exp(np.linspace(-3, 3, 50))).any()
     ([50], [50], np.False_)
     """
-    return reach(values, weight).far(values)
+    return fences_of(values, weight).far(values)
 
 
 def _size(which: np.ndarray, weight: np.ndarray | None) -> float:
@@ -200,10 +200,10 @@ def rounding_of(column: Counted) -> float:
         column = column.without(np.isin(column.values, found.values[found.is_mass]))
     distinct, counts = column
     n = counts.sum()
-    if n < ENOUGH or len(distinct) < FEWEST_VALUES or counts[counts > 1].sum() < REPEATED * n:
+    if n < ENOUGH or len(distinct) < MIN_REPEATED_VALUES or counts[counts > 1].sum() < REPEATED * n:
         return 0.0
-    steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MOST_UNITS
-    if len(steps) > MOST_UNITS:
+    steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MAX_UNITS
+    if len(steps) > MAX_UNITS:
         return 0.0
     unit = 0.0  # Euclid's algorithm, of numbers that are nearly whole multiples
     for step in np.unique(steps)[::-1]:
@@ -211,7 +211,7 @@ def rounding_of(column: Counted) -> float:
         while smaller > off:
             larger, smaller = smaller, abs(larger - smaller * np.rint(larger / smaller))
         unit = larger
-    return float((distinct[-1] - distinct[0]) / np.rint(1.0 / unit)) if unit * MOST_UNITS >= 1.0 else 0.0
+    return float((distinct[-1] - distinct[0]) / np.rint(1.0 / unit)) if unit * MAX_UNITS >= 1.0 else 0.0
 
 
 def rounding_units(values: np.ndarray) -> np.ndarray:
@@ -228,7 +228,7 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
     """
     found, asked = {}, []
     for name, column in columns.items():
-        usual = column.without(reach(*column).far(column.values))  # codes are not point masses
+        usual = column.without(fences_of(*column).far(column.values))  # codes are not point masses
         if (one := ties_among(usual, recount is None)) is not None:
             found[name] = one
         elif (question := _question(name, usual)):
@@ -252,7 +252,7 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
 
 def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
     """Say what does for measurements that are ties because they are rounded; empty where none are."""
-    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > FEWEST_VALUES
+    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > MIN_REPEATED_VALUES
              and (unit := rounding_of(columns[name])) > 0.0}
     if not units:
         return ""
@@ -266,7 +266,7 @@ def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> s
 def _question(name: str, column: Counted) -> str:
     """Whether a column may be meant as counts, from 0 on; empty where there is no reason to ask."""
     distinct, n = column.values, float(column.sizes.sum())
-    if not 2 < len(distinct) <= MOST_COUNTS or distinct[0] != 0.0 or (distinct != np.floor(distinct)).any():
+    if not 2 < len(distinct) <= MAX_COUNTS or distinct[0] != 0.0 or (distinct != np.floor(distinct)).any():
         return ""
     if n < max(ENOUGH, ROWS_A_COUNT * len(distinct)):
         return ""
@@ -293,14 +293,14 @@ def _of_ties(name: str, found: Ties) -> str:
 class FarValues:
     """Values of a column that are far from all others, found in parts of any size."""
 
-    def __init__(self, ends: Reach):
-        self.reach, self.n, self.n_far, self.found = ends, 0, 0, Tally()
+    def __init__(self, ends: Fences):
+        self.fences, self.n, self.n_far, self.found = ends, 0, 0, Tally()
         self.rows: list[tuple[int, Any]] = []  # the first of them, and their labels
 
     def add(self, values: np.ndarray, labels: Any, rows: np.ndarray) -> None:
         """Further values (b,), NaN where missing; `labels` (b,) are the caller's labels of the rows, and `rows` (b,) their positions."""
         self.n += int((~np.isnan(values)).sum())
-        place = np.flatnonzero(self.reach.far(values))
+        place = np.flatnonzero(self.fences.far(values))
         if len(place):
             self.n_far += len(place)
             self.found.add(values[place])
@@ -311,7 +311,7 @@ class FarValues:
         if not self.n_far:
             return ""
         distinct, counts = self.found.total()
-        distance = self.reach.distance(distinct)
+        distance = self.fences.distance(distinct)
         low, high = (f"{end:.3g}" for end in (distance.min(), distance.max()))
         several = self.n_far > 1
         text = (

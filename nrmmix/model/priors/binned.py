@@ -20,7 +20,7 @@ from nrmmix.model.priors.hyperpriors import Beta, fixed
 from nrmmix.model.priors.sparse_product import FLOOR, CodeTable, SlotGrid
 
 BINS = 128  # of a covariate of numbers, where it has more values
-LEAST = 1e-12  # of a chance, and of its complement
+MIN_CHANCE = 1e-12  # of a chance, and of its complement
 OF_HALF, NARROWEST = 0.6, 0.03  # width of a kernel for an interval, as a share of half its length, and at least
 
 
@@ -113,7 +113,7 @@ class Binned:
             return np.log(self.weights)[None]
         q, out = len(self.counts), np.zeros((len(self.counts), int(self.counts.max())))
         if self._prior is None:
-            chance = np.full(q, np.clip(fixed(self.slots.prior), LEAST, 1 - LEAST))
+            chance = np.full(q, np.clip(fixed(self.slots.prior), MIN_CHANCE, 1 - MIN_CHANCE))
             log_used, log_not = np.log(chance), np.log1p(-chance)
         else:
             a, b = self._prior[0] + self.used(codes), self._prior[1] + len(codes) - self.used(codes)
@@ -131,7 +131,7 @@ class Binned:
         used, some = self.used(codes), self.counts > 1
         each = -used * np.log(np.maximum(self.counts - 1, 1))
         if self._prior is None:
-            chance = np.clip(fixed(self.slots.prior), LEAST, 1 - LEAST)
+            chance = np.clip(fixed(self.slots.prior), MIN_CHANCE, 1 - MIN_CHANCE)
             each = each + used * np.log(chance) + (len(codes) - used) * np.log1p(-chance)
         else:
             a, b = self._prior

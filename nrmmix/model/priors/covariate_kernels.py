@@ -23,9 +23,9 @@ from nrmmix.model.priors.widths import PerAtom, Width, candidates, described, po
 
 MAX_LOCATIONS = 200  # of atoms that share their width
 ONE_COVARIATE, SEVERAL_COVARIATES = 40, 50  # places of atoms with widths of their own
-MOST_PAIRS = 4000  # of places and widths
+MAX_PAIRS = 4000  # of places and widths
 GROUPS = 1000  # of rows that are not in memory
-MOST_DISTANCES = 2**32  # bytes of distances, of which three copies are needed for a moment
+MAX_DISTANCES = 2**32  # bytes of distances, of which three copies are needed for a moment
 WAYS = ("unique", "spaced", "quantiles", "farthest")
 
 
@@ -180,15 +180,15 @@ class CovariateKernel:
         if isinstance(self.locations, np.ndarray):
             places, weights = own_places(self.locations, self.weights, distinct, category, names, own)
         else:
-            places = places_of(distinct, scales, *self._way(q, any(per_atom), bool(category.any())))
+            places = places_of(distinct, scales, *self._rule(q, any(per_atom), bool(category.any())))
             weights = np.full(len(places), 1.0 / len(places))
         widths, chances = self._candidates([part.width for part in parts if isinstance(part.width, PerAtom)])
-        if len(places) * len(widths) > MOST_PAIRS:
+        if len(places) * len(widths) > MAX_PAIRS:
             raise ValueError(
                 f"{own}: {len(places)} locations times {len(widths)} widths are {len(places) * len(widths)} places for atoms, "
-                f"more than {MOST_PAIRS}; give fewer widths, or fewer locations, such as locations=('farthest', 50)."
+                f"more than {MAX_PAIRS}; give fewer widths, or fewer locations, such as locations=('farthest', 50)."
             )
-        size, room = 8.0 * q * len(values) * len(places) * len(widths), min(MOST_DISTANCES, machine.available() / 3)
+        size, room = 8.0 * q * len(values) * len(places) * len(widths), min(MAX_DISTANCES, machine.available() / 3)
         if size > room:
             raise ValueError(
                 f"{own}: distances of {len(values)} values of {q} covariates from {len(places)} locations in {len(widths)} widths would "
@@ -209,18 +209,18 @@ class CovariateKernel:
         widths, chances = candidates(own[:1] if self.shared_width else own)
         return np.repeat(widths, len(own), axis=1) if self.shared_width and own else widths, chances
 
-    def _way(self, q: int, per_atom: bool, categories: bool) -> tuple[str, int]:
+    def _rule(self, q: int, per_atom: bool, categories: bool) -> tuple[str, int]:
         """Return how to choose the places of atoms, and at most how many."""
         simple = q == 1 and not categories
         most = MAX_LOCATIONS if not per_atom else ONE_COVARIATE if q == 1 else SEVERAL_COVARIATES
         if self.locations is None:
             return ("spaced" if per_atom and simple else "unique"), most
-        way, most = (self.locations, most) if isinstance(self.locations, str) else self.locations
-        if way == "spaced" and not simple:
+        rule, most = (self.locations, most) if isinstance(self.locations, str) else self.locations
+        if rule == "spaced" and not simple:
             raise ValueError(
                 f"{type(self).__name__}: locations are spaced equally in one covariate of numbers; give 'farthest' or 'quantiles'."
             )
-        return way, most
+        return rule, most
 
     def log_kernel(self, distance: np.ndarray, width: Any) -> np.ndarray:
         """log K (m, P) from distances (q, m, P) at widths (q,), a product over these covariates."""
@@ -296,9 +296,7 @@ class Laplace(CovariateKernel):
 
     Parameters
     ----------
-    width : float, LogNormal, Gamma, Beta or PerAtom, or a sequence of them
-        In units of the scaled covariate; see `SquaredExponential`.
-    locations, weights, scale, groups
+    width, locations, weights, scale, groups
         See `SquaredExponential`.
 
     Raises
@@ -350,9 +348,7 @@ class Epanechnikov(CovariateKernel):
 
     Parameters
     ----------
-    width : float, LogNormal, Gamma, Beta or PerAtom, or a sequence of them
-        In units of the scaled covariate; see `SquaredExponential`.
-    locations, weights, scale, groups
+    width, locations, weights, scale, groups
         See `SquaredExponential`.
 
     Raises
@@ -377,9 +373,7 @@ class Triangular(CovariateKernel):
 
     Parameters
     ----------
-    width : float, LogNormal, Gamma, Beta or PerAtom, or a sequence of them
-        In units of the scaled covariate; see `SquaredExponential`.
-    locations, weights, scale, groups
+    width, locations, weights, scale, groups
         See `SquaredExponential`.
 
     Raises

@@ -9,7 +9,7 @@ import numpy as np
 
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.unusual import reach, without_far
+from nrmmix.model.frame.unusual import fences_of, without_far
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Scales:
     @classmethod
     def of_counted(cls, counted: Sequence[Counted], category: np.ndarray, unit: np.ndarray) -> Scales:
         """Make the scales of rows that are not in memory, by the values of each covariate."""
-        usual = [own.without(reach(*own).far(own.values)).values for own in counted]
+        usual = [own.without(fences_of(*own).far(own.values)).values for own in counted]
         return cls._between(np.array([[values[0], values[-1]] for values in usual]).T, category, unit)
 
     @classmethod
@@ -143,9 +143,9 @@ def bins(values: np.ndarray, size: np.ndarray, scales: Scales, most: int) -> lis
 # ---- places
 
 
-def places_of(values: np.ndarray, scales: Scales, way: str, most: int) -> np.ndarray:
+def places_of(values: np.ndarray, scales: Scales, rule: str, most: int) -> np.ndarray:
     """Places (P, q) for atoms, at most so many, in the data's units."""
-    if way == "spaced" and values.shape[1] == 1 and not scales.category[0]:
+    if rule == "spaced" and values.shape[1] == 1 and not scales.category[0]:
         (low,), (high,) = scales.ends
         beyond = values[(values < low) | (values > high)]  # far from all others: an atom there needs a place of its own
         if len(beyond) > most // 4:
@@ -153,7 +153,7 @@ def places_of(values: np.ndarray, scales: Scales, way: str, most: int) -> np.nda
         return np.sort(np.r_[np.linspace(low, high, most - len(beyond)), beyond])[:, None]
     if len(values) <= most:
         return values
-    if way == "quantiles":
+    if rule == "quantiles":
         return np.array([values[rows].mean(axis=0) for rows in bins(values, np.ones(len(values)), scales, most)])
     return values[farthest_points(scales.coordinates(values), most)]
 

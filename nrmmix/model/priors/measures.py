@@ -15,7 +15,7 @@ from nrmmix.model.priors.hyperpriors import Beta, Gamma, Hyperparameter, Hyperpr
 
 MAX_MASS = 1e12  # beyond, u is lost in rounding
 MAX_COMPONENTS = 10**6
-LEAST_STABLE = 1e-6  # sigma; a power of 1/sigma, u leaves floating point far below
+MIN_STABLE = 1e-6  # sigma; a power of 1/sigma, u leaves floating point far below
 _DEFAULT_MASS = Gamma(1.0, 1.0)
 _DEFAULT_SIGMA = Beta(1.0, 2.0)
 
@@ -198,10 +198,8 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
 
     Parameters
     ----------
-    mass : float, Gamma or LogNormal, default Gamma(1, 1)
-        As in `NGGP`.
-    tau : float, default 1.0
-        As in `NGGP`.
+    mass, tau
+        See `NGGP`.
 
     Raises
     ------
@@ -360,9 +358,9 @@ class NormalizedStable(Urn):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", _sigma("NormalizedStable", self.sigma, zero=False))
-        if isinstance(self.sigma, float) and self.sigma < LEAST_STABLE:
+        if isinstance(self.sigma, float) and self.sigma < MIN_STABLE:
             why = "below, all rows are one cluster"
-            raise ValueError(f"NormalizedStable: sigma must be at least {LEAST_STABLE:g}, not {self.sigma!r}; {why}.")
+            raise ValueError(f"NormalizedStable: sigma must be at least {MIN_STABLE:g}, not {self.sigma!r}; {why}.")
 
     def kernel_values(self, mass: float, sigma: float) -> tuple[float, float]:
         return sigma, sigma

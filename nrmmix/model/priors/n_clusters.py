@@ -34,7 +34,7 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
     """
 
     def given(value: float, max_work: float) -> np.ndarray:
-        return _law(n, value, max_work, _Integrals(n, _mass_row(mass, value, tau), value))
+        return _law(n, value, max_work, _Integrals(n, mass_row(mass, value, tau), value))
 
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: given(value, MAX_WORK_EACH)))
@@ -226,7 +226,7 @@ def _log_integrals(n: int, first: int, width: int, mass: np.ndarray, sigma: floa
     return chebyshev.chebval(2.0 * (np.log(k) - lo) / (hi - lo) - 1.0, coefficients), last
 
 
-def _mass_row(mass: Hyperparameter, sigma: float, tau: float) -> np.ndarray:
+def mass_row(mass: Hyperparameter, sigma: float, tau: float) -> np.ndarray:
     """The hyperprior of mass tau^sigma, which is the mass at tau = 1."""
     factor = tau**sigma
     if not isinstance(mass, Hyperprior):

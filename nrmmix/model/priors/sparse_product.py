@@ -22,8 +22,8 @@ FLOOR = -80.0  # of the log kernel of one covariate
 USED = 1.5  # covariates that a slot uses, on average a priori
 RHO = (0.001, 0.02, 0.2)  # of categories: what an atom of one level weighs at others
 OF_TWO = (0.25, 0.5)  # widths in a covariate of two values
-MOST_SLOTS = 4000
-MOST_CODES = np.iinfo(np.int16).max  # as draws of them are kept
+MAX_SLOTS = 4000
+MAX_CODES = np.iinfo(np.int16).max  # as draws of them are kept
 
 
 @plugin
@@ -93,8 +93,8 @@ class SparseProduct(CovariateKernel):
                 raise ValueError(f"SparseProduct: slots have places of their own; the kernel of {name!r} has locations or groups.")
         self.kernels = None if kernels is None else dict(kernels)
         self.slots, self.places = count("SparseProduct: slots", slots, 2), count("SparseProduct: places", places, 2)
-        if self.slots > MOST_SLOTS:
-            raise ValueError(f"SparseProduct: {slots} slots are more than {MOST_SLOTS}; give fewer.")
+        if self.slots > MAX_SLOTS:
+            raise ValueError(f"SparseProduct: {slots} slots are more than {MAX_SLOTS}; give fewer.")
         self.widths = positive_numbers("SparseProduct: widths", widths)
         if len(set(self.widths)) < len(self.widths):
             raise ValueError(f"SparseProduct: widths has one of {', '.join(f'{w:g}' for w in self.widths)} twice; give each once.")
@@ -161,9 +161,9 @@ class SparseProduct(CovariateKernel):
             for own, name, is_category, ends in zip(counted, names, category, scales.ends.T, strict=True)
         )
         for name, table in zip(names, tables, strict=True):
-            if table.n_codes > MOST_CODES:
+            if table.n_codes > MAX_CODES:
                 raise ValueError(
-                    f"SparseProduct: places and widths in {name!r} make {table.n_codes} codes, more than {MOST_CODES}; give fewer."
+                    f"SparseProduct: places and widths in {name!r} make {table.n_codes} codes, more than {MAX_CODES}; give fewer."
                 )
         P, used = self.slots, sum(table.n_codes > 0 for table in tables)
         given = self.inclusion

@@ -13,7 +13,7 @@ from nrmmix.plots.clustering import rank_by_size
 from nrmmix.plots.kinds import KINDS
 from nrmmix.results.search import PICTURES, SearchResult
 
-MOST_LEAVES = 120  # rows that have a place each; of more, the trees below the cut are triangles
+MAX_LEAVES = 120  # rows that have a place each; of more, the trees below the cut are triangles
 LINEAR = 10.0  # log d up to which the axis is linear
 NAMED = 30  # clusters whose numbers are written below them
 
@@ -59,7 +59,7 @@ def dendrogram(fit: SearchResult, ax: Any = None, *, leaves: bool | None = None)
     from matplotlib.collections import LineCollection, PolyCollection
 
     tree, n = fit.tree, fit.tree.n_leaves
-    leaves = n <= MOST_LEAVES if leaves is None else bool(leaves)
+    leaves = n <= MAX_LEAVES if leaves is None else bool(leaves)
     cut = tree.cut(fit.n_clusters)
     height = _heights(tree)
     inner = height[n:]

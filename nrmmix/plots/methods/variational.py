@@ -15,7 +15,7 @@ from nrmmix.plots.kinds import KINDS, ORDER
 from nrmmix.results.shown import PlotKind
 from nrmmix.results.variational import PICTURES, VariationalResult
 
-MOST_ROWS, MOST_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
+MAX_ROWS, MAX_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
 STREAMED = ("elbo", "n_clusters")  # where rows are not in memory
 OF_CHAINS = ("similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation")  # that need draws
 SHARED = ("density", "clusters", "uncertainty")  # with other fits
@@ -142,11 +142,11 @@ def responsibilities(fit: VariationalResult, ax: Any = None) -> Any:
     with style.panels(ax, ["responsibilities"]) as (ax,):
         component, probability = fit.posterior.most_probable()
         rows = np.lexsort([-probability, component])
-        if len(rows) > MOST_ROWS:
-            rows = rows[(np.arange(MOST_ROWS) * len(rows)) // MOST_ROWS]
+        if len(rows) > MAX_ROWS:
+            rows = rows[(np.arange(MAX_ROWS) * len(rows)) // MAX_ROWS]
         posterior = fit.posterior._replace(rows=fit.posterior.rows.take(rows))
-        with_rows = max(fit.n_clusters, 1) if fit.model.is_regression else MOST_COMPONENTS
-        shown = np.hstack([r[: min(with_rows, MOST_COMPONENTS)] for _, r in posterior.blocks()]).T
+        with_rows = max(fit.n_clusters, 1) if fit.model.is_regression else MAX_COMPONENTS
+        shown = np.hstack([r[: min(with_rows, MAX_COMPONENTS)] for _, r in posterior.blocks()]).T
         image = ax.imshow(shown, cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         style.color_bar(ax, image, "probability")
         some = f"{len(rows):,} of {fit.model.n_obs:,} rows" if len(rows) < fit.model.n_obs else "rows"

@@ -13,9 +13,16 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
 from nrmmix.common.names import meant
 from nrmmix.common.seeds import prediction_seed, seed_sequence
-from nrmmix.model.frame.arrays import reals, typical_value
+from nrmmix.model.frame.arrays import typical_value
 from nrmmix.posterior.predict.functionals import Functional, over_groups, over_pairs
-from nrmmix.posterior.predict.points import check_marginal, given_points, label, response_columns
+from nrmmix.posterior.predict.points import (
+    check_marginal,
+    given_points,
+    label,
+    names_of_means,
+    probabilities_of_quantiles,
+    response_columns,
+)
 from nrmmix.posterior.predict.rows import insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
 from nrmmix.posterior.predict.tables import OF_POINTS, check_points
@@ -93,16 +100,13 @@ def _functional(
     model = states.model
     names = np.array(model.frame.response_names)
     if kind == "mean":
-        of, every = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
-        means = np.concatenate([every[of == j] for j in responses])
+        means = names_of_means(model, responses)
         units.insist_on_means(say=not averages)
-        names_of_means = {"response": means} if named or len(means) > 1 else {}
-        return (lambda inputs: units.mean(states, responses, inputs)), len(means), names_of_means, _as_it_is
+        levels = {"response": means} if named or len(means) > 1 else {}
+        return (lambda inputs: units.mean(states, responses, inputs)), len(means), levels, _as_it_is
     check_marginal(model, responses, kind)
     if kind == "quantile":
-        probabilities = np.atleast_1d(reals(q, "q"))
-        if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
-            raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+        probabilities = probabilities_of_quantiles(q)
         W = len(responses) * len(probabilities)
         levels = {"response": np.repeat(names[responses], len(probabilities))} if named else {}
         levels["q"] = np.tile(probabilities, len(responses))

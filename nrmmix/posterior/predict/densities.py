@@ -58,7 +58,7 @@ class WithinLimits:
 def log_terms(states: States, rows: PredictionRows, y: np.ndarray, limits: np.ndarray | None = None) -> Iterator[np.ndarray]:
     """State by state log of weight times density of each row's y in each cluster, last in a new one, (J, K + 1).
 
-    Where a response is known by its limits alone, see `ModelFrame.new_limits`, y is NaN and their probability a factor.
+    Where a response is known by its limits alone, see `NewRows.limits`, y is NaN and their probability a factor.
     """
     covariates, points, place = CovariateWeights(states.model, rows), states.points(y, rows.own_inputs()), rows.place[rows.row]
     coefficient = np.reshape(states.model.blocks.log_coefficient(y), (-1, 1))

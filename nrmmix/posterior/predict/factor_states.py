@@ -23,7 +23,7 @@ from nrmmix.posterior.kernel_factors import KernelFactorPosterior, KernelFactors
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState
 from nrmmix.posterior.predict.rows import CovariateWeights
 
-MOST_UNSEEN = 1000  # further atoms that are drawn one by one
+MAX_UNSEEN = 1000  # further atoms that are drawn one by one
 PLACEHOLDER_ROWS = 1000  # rows that kernels' arrays are made for, which predictions do not read
 SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have shares
 UNEQUAL = 200  # states at least, where starts have other weights than all the same
@@ -64,7 +64,7 @@ class FactorState(KernelState):
         weights, rest, mass = self.factors.sticks.draw(rng)
         further: list[float] = []
         squares = 0.0
-        while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else LEAST) * squares and len(further) < MOST_UNSEEN:
+        while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else LEAST) * squares and len(further) < MAX_UNSEEN:
             v = rng.beta(1.0, mass)
             further.append(rest * v)
             squares += (rest * v) ** 2

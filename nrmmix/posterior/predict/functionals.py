@@ -39,10 +39,10 @@ from nrmmix.posterior.predict.states import Components, Measure, PosteriorState,
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
 LOGITS = np.linspace(-8.0, 8.0, 33)  # of the probabilities; from draw to draw they shift within their spacing
-GRID_DRAWS, POINTS_EACH, FEWEST_POINTS, MOST_POINTS = 40, 40, 600, 3000
+GRID_DRAWS, POINTS_EACH, MIN_POINTS, MAX_POINTS = 40, 40, 600, 3000
 TAIL_POINTS, QUANTILE_REACH = 60, 1e4
-FEWER = 4  # times fewer points where each row of inputs has a grid of its own
-STRETCHES, FEWEST_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
+THINNING = 4  # times fewer points where each row of inputs has a grid of its own
+STRETCHES, MIN_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
 # Seconds that a state has to take, as the first few say after the very first: of less most is Python, for which threads wait in turn.
 WORTH_THREADS, TRIED = 1.5e-3, 4
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
@@ -53,7 +53,7 @@ class Functional:
 
     J: int
     W: int
-    held = MANY  # components whose values are held at once
+    n_at_once = MANY  # components whose values are held at once
     whole: Any = False  # (W,) whether the functional is a whole number
     points_of_states: Any = None  # what the states have made of points, where the functional needs that
 
@@ -69,7 +69,7 @@ class Functional:
         """The estimate (..., W), or what is made of draws (draws, ..., W) where it has to come from these."""
         return estimate
 
-    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Averages (cases, J) over a state's clusters, and (cases, W) of a drawn measure, where there is a quicker way than by `values`."""
         return None
 
@@ -210,7 +210,7 @@ class Quantile(Cdf):
         distributions = prior_distributions(states.model)
         self.q, self.asked, self.discrete = q, responses, [distributions[j].discrete for j in responses]
         if all(isinstance(distributions[j], StudentT) for j in responses):
-            self.held = 1  # see `shortcut`
+            self.n_at_once = 1  # see `shortcut`
         self.masses = [point_masses(distributions[j]) for j in responses]
         self.grids = [
             _with_jumps(grid, own) for grid, own in
@@ -234,7 +234,7 @@ class Quantile(Cdf):
                     out[:, j][(out[:, j] >= just_below(at)) & (out[:, j] <= at)] = at
         return out.reshape(len(values), -1)
 
-    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Solve where rows have inputs: distribution functions of t are added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
@@ -274,9 +274,9 @@ def _quantile_grids(
             quantiles = relevant(spread_out(without_point_masses(distributions[j])).quantile(p))
             points.append(quantiles.reshape(len(quantiles), -1))
         total, used = total + state.n_components, used + 1
-    most = int(np.clip(POINTS_EACH * total / used, FEWEST_POINTS, MOST_POINTS))
+    most = int(np.clip(POINTS_EACH * total / used, MIN_POINTS, MAX_POINTS))
     every = [np.sort(np.concatenate(points, axis=1)) for points in found]
-    fewer = FEWER if inputs.shape[1] else 1
+    fewer = THINNING if inputs.shape[1] else 1
     return [_whole_grid(near, most) if whole else _grid(near, most, fewer) for near, whole in zip(every, discrete, strict=True)]
 
 
@@ -358,10 +358,10 @@ def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States
     for cases, functional, given in _pieces(make, rows):
         each = 8 * (functional.J * (3 + MANY) + locations * (2 if rows.covariates is None else 2 + rows.covariates.shape[1]))
         for part in parts(len(cases), each):
-            own = _Cases(states.model, rows, cases[part], given[part])
+            own = Cases(states.model, rows, cases[part], given[part])
 
             def work(
-                state: PosteriorState, functional: Functional, t: int, _: Any, own: _Cases = own, those: np.ndarray = cases[part],
+                state: PosteriorState, functional: Functional, t: int, _: Any, own: Cases = own, those: np.ndarray = cases[part],
                 given: np.ndarray = given[part],
             ) -> Any:
                 found[t, those] = functional.finish(own.expected(state, functional.values(state)), given)
@@ -377,13 +377,13 @@ def _over_parts(
     """Some cases, their estimates (cases, W), draws (draws, cases, W), and the functional of them."""
     for cases, functional, given in _pieces(make, rows):
         J = functional.J
-        each = 8 * (len(states) * W + 3 * J + (functional.held * J if rows.has_inputs else 0))
+        each = 8 * (len(states) * W + 3 * J + (functional.n_at_once * J if rows.has_inputs else 0))
         for part in parts(len(cases), each):
-            own = _Cases(states.model, rows, cases[part], given[part])
+            own = Cases(states.model, rows, cases[part], given[part])
             sampled = np.zeros((len(states), len(part), W))
 
             def work(
-                state: PosteriorState, functional: Functional, t: int, child: Any, own: _Cases = own, sampled: np.ndarray = sampled,
+                state: PosteriorState, functional: Functional, t: int, child: Any, own: Cases = own, sampled: np.ndarray = sampled,
                 given: np.ndarray = given[part],
             ) -> Any:
                 measure = state.measure(child).seen_from(own.covariates)
@@ -425,7 +425,7 @@ def _mean_over(
         some = states.part(first, end)
         return total(some, functional.for_states(some), first, found)
 
-    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int).tolist()
+    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // MIN_STATES)) + 1).astype(int).tolist()
     tried = min(TRIED, bounds[1])
     with one_blas_thread():  # of which each would have several
         found = of_part((0, tried, 0.0))
@@ -440,13 +440,13 @@ def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> I
     each = 1
     if I > 1:
         one = make(rows.inputs[:1])
-        each = one.J * one.held
+        each = one.J * one.n_at_once
     for some in parts(I, 8 * 3 * each):
         cases = np.flatnonzero((rows.given >= some[0]) & (rows.given <= some[-1]))
         yield cases, make(rows.inputs[some]), rows.given[cases] - some[0]
 
 
-class _Cases:
+class Cases:
     """Averages of a functional for cases, each with its covariates and its row of inputs."""
 
     def __init__(self, model: Specification, rows: PredictionRows, cases: np.ndarray, given: np.ndarray):

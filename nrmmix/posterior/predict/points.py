@@ -16,7 +16,7 @@ from nrmmix.model.frame.tables import COUNT_BOUND
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 
-GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
+GRID, MAX_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
 
 
 def response_columns(model: Specification, response: Any) -> np.ndarray:
@@ -38,6 +38,20 @@ def response_columns(model: Specification, response: Any) -> np.ndarray:
         if given.count(name) > 1:
             raise ValueError(f"response {name!r} stands twice; give it once.")
     return np.array([names.index(name) for name in given])
+
+
+def names_of_means(model: Specification, responses: np.ndarray) -> np.ndarray:
+    """Names of the means of some responses; of one that has categories one for each level."""
+    of, names = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
+    return np.concatenate([names[of == j] for j in responses])
+
+
+def probabilities_of_quantiles(q: Any) -> np.ndarray:
+    """Return the probabilities as an array; a ValueError where they are none."""
+    probabilities = np.atleast_1d(reals(q, "q"))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+    return probabilities
 
 
 def why_not(model: Specification, kind: str) -> list[str | None]:
@@ -139,7 +153,7 @@ def grid(model: Specification, response: int) -> np.ndarray:
         points, masses = np.linspace(y.min() - margin, y.max() + margin, GRID), point_masses(distribution)
         return np.union1d(points, masses) if len(masses) else points
     low, high = max(np.floor(y.min() - margin), min(0.0, y.min())), np.ceil(y.max() + max(margin, 1.0))
-    return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_COUNTS)))))
+    return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MAX_COUNTS)))))
 
 
 def label(model: Specification, responses: np.ndarray, points: np.ndarray) -> np.ndarray:

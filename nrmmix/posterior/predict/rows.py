@@ -6,7 +6,6 @@ caller has which.  `CovariateWeights` is what density regression weighs atoms by
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import pandas as pd
 from nrmmix.common.messages import plain
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.formula import ModelFrame
+from nrmmix.model.frame.rows import read_rows
 from nrmmix.model.specification import Specification
 
 
@@ -51,27 +51,20 @@ class PredictionRows:
         return PredictionRows(self.index[rows], row, place, covariates, given, self.inputs[of_inputs])
 
 
-def prediction_rows(model: Specification, newdata: Any) -> PredictionRows:
+def prediction_rows(model: Specification, data: Any) -> PredictionRows:
     """Distinct covariate rows and inputs of new data, or where these are None of the data that were fitted."""
-    frame, covariates = model.frame, None
-    if newdata is None:
-        index = frame.index
-        place = np.zeros(len(index), np.int64)
-        if model.is_regression:
-            assert frame.covariates is not None
-            covariates, place = np.unique(frame.covariates, axis=0, return_inverse=True)
-            place = place.reshape(-1).astype(np.int64)
-    elif model.is_regression:
-        x, index, ok = frame.new_covariates(newdata)
-        place = np.full(len(index), -1, np.int64)
-        covariates, place[ok] = np.unique(x[ok], axis=0, return_inverse=True)
-    else:
-        index = frame.new_index(newdata)
-        place = np.zeros(len(index), np.int64)
+    read, covariates = read_rows(model.frame, data), None
+    index = read.index
+    place = np.zeros(len(index), np.int64)
+    if model.is_regression:
+        x, ok = read.covariates()
+        covariates, found = np.unique(x[ok], axis=0, return_inverse=True)
+        place[:] = -1
+        place[ok] = found.reshape(-1)
     R = 1 if covariates is None else len(covariates)
-    if not frame.inputs.shape[1]:
+    if not model.frame.inputs.shape[1]:
         return PredictionRows(index, place, np.arange(R), covariates, np.zeros(R, np.int64), np.zeros((1, 0)))
-    values, ok = (frame.inputs, np.ones(len(index), bool)) if newdata is None else frame.new_inputs(newdata)
+    values, ok = read.inputs()
     ok = ok & (place >= 0)
     with rows_of(index, np.flatnonzero(ok)):
         model.blocks.observe_inputs(values[ok])
@@ -102,11 +95,6 @@ def observed(y: Any, limits: np.ndarray | None = None) -> np.ndarray:
         return np.ones(y.shape[0], bool)
     unknown: np.ndarray = np.isnan(y) if limits is None else np.isnan(y) & np.isnan(limits[..., 0])
     return np.logical_not(unknown.all(axis=1))
-
-
-def limits_of_rows(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
-    """Limits of the censored responses of new data, or of the data that were fitted; None where there are none."""
-    return model.frame.limits if newdata is None else model.frame.new_limits(newdata, which)
 
 
 class CovariateWeights:

@@ -18,6 +18,7 @@ from nrmmix.common.messages import count, listed
 from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
 from nrmmix.model import replicates as blocks_of
 from nrmmix.model.families.base import rows_of
+from nrmmix.model.frame.rows import Rows, read_rows
 from nrmmix.model.replicates import Replicates, parts
 from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
@@ -45,9 +46,10 @@ def simulate(
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     known = None if given is None else known_responses(model, given)
-    rows, totals, to = prediction_rows(model, newdata), _totals(model, newdata), Units(model, units, range(model.n_dim))
+    read = read_rows(model.frame, newdata)
+    rows, totals, to = prediction_rows(model, read), _totals(model, read), Units(model, units, range(model.n_dim))
     if known is not None:
-        found = replicates_given(states_of(posterior, STATES), rows, known_values(model, newdata, known), known, totals, size, seed)
+        found = replicates_given(states_of(posterior, STATES), rows, known_values(read, known), known, totals, size, seed)
     else:
         found = replicates(states_of(posterior, size), rows, totals, size, seed)
     names = model.frame.response_names
@@ -83,7 +85,7 @@ def replicates(
             uniform = noise.random(len(ok))
             for b, (block, own) in enumerate(zip(blocks, of_blocks, strict=True)):
                 share, _ = measure.shares(covariates(b))
-                atom = _inverse(share, own.place[own.row], uniform[block])
+                atom = atoms_by_shares(share, own.place[own.row], uniform[block])
                 new = atom == share.shape[1]
                 theta = measure.theta[:, np.where(new, 0, atom)]
                 theta[:, new] = state.new_components(int(new.sum()), fresh)
@@ -126,7 +128,7 @@ def replicates_given(
                 continue
             terms = terms_of(state, row)
             share = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
-            cluster = np.minimum(_inverse(share, np.arange(len(row)), rng.random(len(row))), share.shape[1] - 1)
+            cluster = np.minimum(atoms_by_shares(share, np.arange(len(row)), rng.random(len(row))), share.shape[1] - 1)
             inputs = np.broadcast_to(own.own_inputs()[row if rows.has_inputs else 0], (len(row), rows.inputs.shape[1]))
             of_rows = [None if total is None else total[ok[row]] for total in totals]
             values[replicate, row] = draw_rest(state, cluster, y[ok[row]], inputs, of_rows, rng)
@@ -146,21 +148,19 @@ def _systematic(weight: np.ndarray, size: int, rng: np.random.Generator) -> np.n
     return found
 
 
-def _totals(model: Specification, newdata: Any) -> list[np.ndarray | None]:
+def _totals(model: Specification, read: Rows) -> list[np.ndarray | None]:
     """Return the totals of counts that the rows of each block are to have: those of the data."""
     if not any(block.family.needs_totals for block in model.blocks.blocks):
         return [None] * len(model.blocks.blocks)
-    if newdata is None:
-        return model.blocks.totals(model.frame.response)
     counted = [j for block in model.blocks.blocks if block.family.needs_totals for j in block.columns]
-    response = model.frame.new_response(newdata, counted)
+    response = read.responses(counted)
     if response is None:
         names = listed(model.frame.response_names[j] for j in counted)
         raise ValueError(f"newdata must hold the counts {names}: rows are simulated with their totals.")
     return model.blocks.totals(response)
 
 
-def _inverse(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def atoms_by_shares(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Atom of each uniform number by the shares (R, M) of its row; M where it falls on the rest."""
     R, M = share.shape
     steps = np.cumsum(share, axis=1) + np.arange(R)[:, None]  # rows end to end: one sorted array

@@ -7,7 +7,7 @@ estimates that lie outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from nrmmix.common.messages import count, known_name, listed, one_of, probabilit
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
-from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.rows import FittedRows, NewRows, Rows, read_rows
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
@@ -38,8 +38,16 @@ from nrmmix.posterior.predict.functionals import (
     over_cases,
     over_rows,
 )
-from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
-from nrmmix.posterior.predict.rows import PredictionRows, limits_of_rows, observed, prediction_rows
+from nrmmix.posterior.predict.points import (
+    check_marginal,
+    given_points,
+    grid,
+    label,
+    names_of_means,
+    probabilities_of_quantiles,
+    response_columns,
+)
+from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
 from nrmmix.posterior.predict.units import Units
 
@@ -61,14 +69,20 @@ class Query:
     """Query of a prediction: what it is of."""
 
     posterior: AnyPosterior
-    newdata: Any
+    kind: str
+    read: Rows
     rows: PredictionRows
     responses: np.ndarray  # (k,) numbers of the responses asked for
-    named: bool  # whether the index tells them apart
+    known: np.ndarray | None  # (d,) those given which predictions are
+    named: bool  # whether the index tells responses apart
+    joint: bool  # whether the density is that of all of them together
+    at: Any
+    q: Any
     interval: float
     draws: int
     seed: np.random.SeedSequence
     units: Units
+    estimate: Callable[[], np.ndarray]
 
     @property
     def model(self) -> Specification:
@@ -77,6 +91,11 @@ class Query:
     @property
     def names(self) -> np.ndarray:
         return np.array(self.model.frame.response_names)
+
+    @property
+    def means(self) -> np.ndarray:
+        """Names of the means of the responses asked for."""
+        return names_of_means(self.model, self.responses)
 
     def states(self) -> States:
         return states_of(self.posterior, self.draws)
@@ -94,52 +113,46 @@ def predict(
 
     `estimate` gives the labels of the point estimate of the partition, which `kind="cluster"` is about.
     """
-    if isinstance(newdata, str) and not is_file(newdata):
-        meant = f"did you mean kind={newdata!r}?" if newdata in KINDS else "there is no such file."
-        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; {meant}")
+    model = posterior.specification
+    read = read_rows(model.frame, newdata)
+    if isinstance(read.data, str) and not is_file(read.data):
+        meant = f"did you mean kind={read.data!r}?" if read.data in KINDS else "there is no such file."
+        raise ValueError(f"newdata must be a DataFrame, not {read.data!r}; {meant}")
     known_name("kind", kind, KINDS)
     share = probability("interval", interval)
     check_points(kind, at)
     if kind in membership.KINDS and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
-    model, size = posterior.specification, count("draws", draws, 1)
+    size = count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     known = None if given is None else known_responses(model, given)
     if known is None:
         responses = response_columns(model, response)
-        named = model.n_dim > 1 if response is None else not isinstance(response, str)
-        _check_nothing_ignored(model, newdata, kind, at, responses)
+        _check_nothing_ignored(model, read, kind, at, responses)
     else:
         responses = _not_known(model, response, known)
-        named = len(responses) > 1 if response is None else not isinstance(response, str)
+    named = len(responses) > 1 if response is None else not isinstance(response, str)
     to = Units(model, units, () if kind in membership.KINDS else responses)
     if kind == "mean":
         if known is not None and not all(back.is_affine for back in to.back.values()):
             raise ValueError('units="response": means given some responses are those of the formula; take kind="quantile".')
         to.insist_on_means()
-    query = Query(posterior, newdata, prediction_rows(model, newdata), responses, named, share, size, seed, to)
+    joint = kind == "density" and response is None and len(responses) > 1
+    rows = prediction_rows(model, read)
+    query = Query(posterior, kind, read, rows, responses, known, named, joint, at, q, share, size, seed, to, estimate)
     with announced():
-        table = _predicted(query, kind, known, at, q, response, estimate)
+        table = _of_query(kind, known is not None, model.frame.is_sparse)(query)
     table.attrs["units"] = UNITS[kind] + (f", in the units of {listed(back.column for back in to.back.values())}" if to.back else "")
     return table
 
 
-def _predicted(
-    query: Query, kind: str, known: np.ndarray | None, at: Any, q: Any, response: Any, estimate: Callable[[], np.ndarray]
-) -> pd.DataFrame:
-    model = query.model
-    if known is not None:
-        y = known_values(model, query.newdata, known)
-        if kind in membership.KINDS:
-            return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y)
-        return _given(query, kind, known, y, at, q, kind == "density" and response is None and len(query.responses) > 1)
-    if kind == "mean":
-        return _mean(query)
-    if kind == "quantile":
-        return _quantile(query, q)
+def _of_query(kind: str, is_given: bool, is_sparse: bool) -> Callable[[Query], pd.DataFrame]:
+    """Return the function that answers queries of a kind."""
     if kind in membership.KINDS:
-        return _cluster(query, kind, estimate)
-    return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
+        return _cluster
+    if is_given:
+        return _given
+    return _of_sparse if is_sparse else {"mean": _mean, "quantile": _quantile}.get(kind, _curve)
 
 
 def check_points(kind: str, at: Any) -> None:
@@ -155,12 +168,12 @@ def log_density(
 ) -> pd.Series:
     """Log of the posterior mean density of each row's own response, or mean of its log; see `MCMCResult.log_density`."""
     one_of("average", average, AVERAGES)
-    model = posterior.specification
-    rows, y = prediction_rows(model, newdata), _own_responses(model, newdata)
+    read = read_rows(posterior.specification.frame, newdata)
+    rows, y = prediction_rows(posterior.specification, read), read.responses()
     if y is None:
-        raise ValueError(f"newdata has no {_lacking(model, newdata)}; log_density needs the response.")
+        raise ValueError(f"newdata has no {', '.join(read.lacking())}; log_density needs the response.")
     states = states_of(posterior, None if draws is None else count("draws", draws, 1))
-    limits = limits_of_rows(model, newdata)
+    limits = read.limits()
     ok = np.flatnonzero((rows.row >= 0) & observed(y, limits))
     out = np.full(len(rows.index), np.nan)
     with announced():
@@ -178,18 +191,31 @@ def log_density(
 # ---- kinds
 
 def _mean(query: Query) -> pd.DataFrame:
-    states, blocks = query.states(), query.model.blocks
-    of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
-    names = np.concatenate([every[of == j] for j in query.responses])
-    table = query.over_cases(lambda inputs: query.units.mean(states, query.responses, inputs), len(names), states)
-    if query.model.frame.is_sparse:  # the same in every row
-        return _frame(table[0], pd.Index(names, name="response"))
-    return _of_rows(query, table, {"response": names} if query.named or len(names) > 1 else {})
+    return _of_rows(query, _means(query), {"response": query.means} if query.named or len(query.means) > 1 else {})
 
 
-def _quantile(query: Query, q: Any) -> pd.DataFrame:
+def _means(query: Query) -> np.ndarray:
+    states = query.states()
+    return query.over_cases(lambda inputs: query.units.mean(states, query.responses, inputs), len(query.means), states)
+
+
+def _of_sparse(query: Query) -> pd.DataFrame:
+    """Means of sparse counts, the same in every row, or densities of whole rows: single counts have no law of their own."""
+    if query.kind == "mean":
+        return _frame(_means(query)[0], pd.Index(query.means, name="response"))
+    if not query.joint:
+        check_marginal(query.model, query.responses, query.kind)
+    if query.at is not None:
+        raise ValueError("a density of sparse counts is that of rows: give the rows as newdata=, not at=.")
+    states, counts = query.states(), query.read.responses(query.responses)
+    make = lambda some, inputs: Density(states, counts[some], inputs, True)  # noqa: E731
+    found = _over_own(query, states, counts, np.arange(len(query.rows.index)), make)
+    return _frame(found, _index(query.rows.index, 1, {}))
+
+
+def _quantile(query: Query) -> pd.DataFrame:
     """Quantiles of the averaged cdf, and of each draw's cdf for the band."""
-    probabilities = _probabilities(q)
+    probabilities = probabilities_of_quantiles(query.q)
     check_marginal(query.model, query.responses, "quantile")
     states, W = query.states(), len(query.responses) * len(probabilities)
     table = query.over_cases(lambda inputs: query.units.quantile(states, query.responses, probabilities, inputs), W, states)
@@ -197,96 +223,109 @@ def _quantile(query: Query, q: Any) -> pd.DataFrame:
     return _of_rows_or_alone(query, table, levels | {"q": np.tile(probabilities, len(query.responses))})
 
 
-def _probabilities(q: Any) -> np.ndarray:
-    probabilities = np.atleast_1d(reals(q, "q"))
-    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
-        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
-    return probabilities
-
-
-def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
+def _curve(query: Query) -> pd.DataFrame:
     """Density or cdf: at each row's own response, or of every row at every point."""
+    if not query.joint:
+        check_marginal(query.model, query.responses, query.kind)
+    own = query.read.responses(query.responses) if query.at is None and query.kind in AT_OWN else None
+    return _at_points(query) if own is None else _at_own(query, own)
+
+
+def _at_points(query: Query) -> pd.DataFrame:
     model, states = query.model, query.states()
-    if not joint:
-        check_marginal(model, query.responses, kind)
-    if joint and model.frame.is_sparse and at is not None:
-        raise ValueError("a density of sparse counts is that of rows: give the rows as newdata=, not at=.")
+    if query.joint and query.at is None:
+        raise ValueError(f"newdata has no {', '.join(query.read.lacking())}; give the points of the joint density as at=.")
+    given = None if query.at is None else query.units.points(given_points(model, query.at, query.responses), query.responses)
+    if query.joint:
+        assert given is not None
+        points, responses = given, query.responses
+    else:  # one response after the other
+        columns = [grid(model, j) for j in query.responses] if given is None else list(given.T)
+        points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
+    table = query.over_cases(lambda inputs: _of_points(query, states, points, responses, inputs), len(points), states)
+    return _of_rows_or_alone(query, _in_units(query, table, points, responses), _levels_of_points(query, points, responses))
 
-    def functional(points: Any, responses: np.ndarray, inputs: np.ndarray, matched: bool = False) -> Functional:
-        if joint or (kind == "density" and model.n_dim == 1):
-            return Density(states, points, inputs, matched)
-        return OF_POINTS[kind](query.units.evaluated(kind, points[:, 0], responses), responses, inputs, matched)
 
-    def levels(points: Any, responses: np.ndarray) -> dict[str, np.ndarray]:
-        if model.frame.is_sparse:
-            return {}
-        if joint:
-            of = [np.full(len(points), j) for j in range(model.n_dim)]
-            return {name: label(model, of[j], query.units.shown(points[:, j], of[j])) for j, name in enumerate(query.names)}
-        return _levels(query, responses) | {"y": label(model, responses, query.units.shown(points[:, 0], responses))}
+def _at_own(query: Query, own: np.ndarray) -> pd.DataFrame:
+    """At responses (rows, d) of the rows themselves, those asked for one after the other or together."""
+    states, n, each = query.states(), len(query.rows.index), 1 if query.joint else len(query.responses)
+    points = own if query.joint else own[:, query.responses].reshape(-1, 1)
+    responses, positions = query.responses if query.joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
 
-    def in_units(table: np.ndarray, points: Any, responses: np.ndarray) -> np.ndarray:
-        if not query.units.back:
-            return table
-        if joint:
-            return table * query.units.jacobian(points, responses)[:, None]
-        return query.units.changed(kind, table, points[:, 0], responses)
+    def make(some: np.ndarray, inputs: np.ndarray) -> Functional:
+        return _of_points(query, states, points[some], responses if query.joint else responses[some], inputs, True)
 
-    own = _own_responses(model, query.newdata, query.responses) if at is None and kind in AT_OWN else None
-    if own is None:
-        if joint and at is None:
-            raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
-        given = None if at is None else query.units.points(given_points(model, at, query.responses), query.responses)
-        if joint:
-            assert given is not None
-            points, responses = given, query.responses
-        else:  # one response after the other
-            columns = [grid(model, j) for j in query.responses] if given is None else list(given.T)
-            points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
-        table = query.over_cases(lambda inputs: functional(points, responses, inputs), len(points), states)
-        return _of_rows_or_alone(query, in_units(table, points, responses), levels(points, responses))
-    n, each = len(query.rows.index), 1 if joint else len(query.responses)
-    points = own if joint else own[:, query.responses].reshape(-1, 1)
-    responses, positions = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
+    table = _in_units(query, _over_own(query, states, points, positions, make), points, responses)
+    return _frame(table, _index(query.rows.index, each, _levels_of_points(query, points, responses)))
+
+
+def _over_own(
+    query: Query, states: States, points: Any, positions: np.ndarray, make: Callable[[np.ndarray, np.ndarray], Functional]
+) -> np.ndarray:
+    """(len(positions), 3): values at points, each of the row at its position; NaN where nothing is known of the point or the row."""
     ok = np.flatnonzero((query.rows.row[positions] >= 0) & observed(points))
     table = np.full((len(positions), 3), np.nan)
 
     def of_rows(part: np.ndarray, inputs: np.ndarray) -> Functional:
         with rows_of(query.rows.index, positions[ok[part]]):
-            return functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True)
+            return make(ok[part], inputs)
 
     table[ok] = over_rows(of_rows, positions[ok], states, query.rows, query.interval, query.seed)
-    return _frame(in_units(table, points, responses), _index(query.rows.index, each, levels(points, responses)))
+    return table
 
 
-def _cluster(query: Query, kind: str, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
-    if query.newdata is None:
+def _of_points(
+    query: Query, states: States, points: np.ndarray, responses: np.ndarray, inputs: np.ndarray, matched: bool = False
+) -> Functional:
+    if query.joint or (query.kind == "density" and query.model.n_dim == 1):
+        return Density(states, points, inputs, matched)
+    return OF_POINTS[query.kind](query.units.evaluated(query.kind, points[:, 0], responses), responses, inputs, matched)
+
+
+def _levels_of_points(query: Query, points: np.ndarray, responses: np.ndarray) -> dict[str, np.ndarray]:
+    if query.joint:
+        of = [(j, np.full(len(points), j), column) for j, column in zip(responses, points.T, strict=True)]
+        return {query.names[j]: label(query.model, own, query.units.shown(column, own)) for j, own, column in of}
+    return _levels(query, responses) | {"y": label(query.model, responses, query.units.shown(points[:, 0], responses))}
+
+
+def _in_units(query: Query, table: np.ndarray, points: np.ndarray, responses: np.ndarray) -> np.ndarray:
+    if not query.units.back:
+        return table
+    if query.joint:
+        return table * query.units.jacobian(points, responses)[:, None]
+    return query.units.changed(query.kind, table, points[:, 0], responses)
+
+
+def _cluster(query: Query) -> pd.DataFrame:
+    read, kind = query.read, query.kind
+    if query.known is not None:
+        return OF_CLUSTERS[kind](query.states(), query.estimate(), query.rows, known_values(read, query.known))
+    if isinstance(read, FittedRows):
         own = membership.of_training_rows if kind == "cluster" else membership.training_table
-        return own(query.states(), estimate())
-    y = _own_responses(query.model, query.newdata, query.responses)
+        return own(query.states(), query.estimate())
+    y = read.responses(query.responses)
     if y is None:
-        lacking = _lacking(query.model, query.newdata)
-        raise ValueError(f'newdata has no {lacking}; kind="{kind}" needs the responses of the rows.')
-    limits = limits_of_rows(query.model, query.newdata, query.responses)
-    return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y, limits)
+        raise ValueError(f'newdata has no {", ".join(read.lacking())}; kind="{kind}" needs the responses of the rows.')
+    return OF_CLUSTERS[kind](query.states(), query.estimate(), query.rows, y, read.limits(query.responses))
 
 
-def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q: Any, joint: bool) -> pd.DataFrame:
-    """A functional of the responses that are not known, of rows that are known to hold y (rows, d)."""
-    model, states, wanted = query.model, query.states(), query.responses
+def _given(query: Query) -> pd.DataFrame:
+    """A functional of the responses that are not known, of rows that are known to hold some."""
+    model, kind, wanted, known, joint = query.model, query.kind, query.responses, query.known, query.joint
+    assert known is not None
+    y, states = known_values(query.read, known), query.states()
     complete, points = ~np.isnan(y[:, known]).any(axis=1), None
     if kind == "mean":
-        of, every = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
-        names = np.concatenate([every[of == j] for j in wanted])
-        levels = {"response": names} if query.named or len(names) > len(wanted) else {}
+        levels = {"response": query.means} if query.named or len(query.means) > len(wanted) else {}
     elif kind == "quantile":
-        probabilities = _probabilities(q)
+        probabilities = probabilities_of_quantiles(query.q)
         check_marginal(model, wanted, "quantile")
         levels = _levels(query, np.repeat(wanted, len(probabilities))) | {"q": np.tile(probabilities, len(wanted))}
     else:
         if not joint and not (kind == "density" and model.n_dim - known.sum() == 1):
             check_marginal(model, wanted, kind)
-        points, own = _points_given(query, kind, known, at, joint)
+        points, own = _points_given(query)
         if own:
             complete &= ~np.isnan(points).any(axis=(1, 2))
     of_rows = wanted if joint or points is None else np.repeat(wanted, points.shape[1])
@@ -309,49 +348,38 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
         return OF_POINTS[kind](np.stack([query.units.evaluated(kind, row, of_rows) for row in flat]), of_rows, each)
 
     found = over_known(make, y, positions, states, query.rows, query.interval, query.seed) if len(positions) else None
-    if points is not None:
-        m = points.shape[1]
-        at_each = np.broadcast_to(points, (len(y), m, len(wanted)))
-        flat: np.ndarray
-        if joint:
-            flat = at_each.reshape(-1, len(wanted))
-            shown = [query.units.shown(flat[:, a], np.full(len(flat), j)) for a, j in enumerate(wanted)]
-            levels = {query.names[j]: label(model, np.full(len(flat), j), shown[a]) for a, j in enumerate(wanted)}
-        else:
-            flat = at_each.swapaxes(1, 2).reshape(-1)
-            levels = {name: np.tile(values, len(y)) for name, values in _levels(query, of_rows).items()}
-            levels |= {"y": label(model, np.tile(of_rows, len(y)), query.units.shown(flat, np.tile(of_rows, len(y))))}
-        W = m if joint else m * len(wanted)
-    else:
+    if points is None:
         W = max(len(values) for values in levels.values()) if levels else 1
         levels = {name: np.tile(values, len(y)) for name, values in levels.items()}
+    else:
+        m, k = points.shape[1:]
+        at_each = np.broadcast_to(points, (len(y), m, k))
+        flat, W = (at_each.reshape(-1, k), m) if joint else (at_each.swapaxes(1, 2).reshape(-1, 1), m * k)
+        of_flat = wanted if joint else np.tile(of_rows, len(y))
+        levels = _levels_of_points(query, flat, of_flat)
     out = np.full((len(y), W, 3), np.nan)
     if found is not None:
         out[positions] = found
-    if query.units.back and points is not None:
-        if joint:
-            out *= query.units.jacobian(flat, wanted).reshape(len(y), W, 1)
-        else:
-            out = query.units.changed(kind, out.reshape(-1, 3), flat, np.tile(of_rows, len(y))).reshape(out.shape)
-    elif query.units.back and kind == "mean":
-        for a, j in enumerate(wanted):  # affine
-            if int(j) in query.units.back:
-                back = query.units.back[int(j)]
+    if points is not None:
+        out = _in_units(query, out.reshape(-1, 3), flat, of_flat).reshape(out.shape)
+    elif kind == "mean":
+        for a, j in enumerate(map(int, wanted)):  # affine
+            if back := query.units.back.get(j):
                 out[:, a] = back.inverse(out[:, a][:, [0, 1, 2] if back.increases else [0, 2, 1]])
     return _frame(out, _index(query.rows.index, W, levels))
 
 
-def _points_given(query: Query, kind: str, known: np.ndarray, at: Any, joint: bool) -> tuple[np.ndarray, bool]:
+def _points_given(query: Query) -> tuple[np.ndarray, bool]:
     """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
     model, wanted = query.model, query.responses
-    if at is not None:
-        return query.units.points(given_points(model, at, wanted), wanted)[None], False
-    own = _own_responses(model, query.newdata, wanted) if kind in AT_OWN else None
+    if query.at is not None:
+        return query.units.points(given_points(model, query.at, wanted), wanted)[None], False
+    own = query.read.responses(wanted) if query.kind in AT_OWN else None
     if own is not None:
         return own[:, wanted][:, None, :], True
     if len(wanted) > 1:
         lacking = [model.frame.response_names[j] for j in wanted]
-        what = "the points of the joint density" if joint else "points"
+        what = "the points of the joint density" if query.joint else "points"
         raise ValueError(f"newdata does not hold all of {listed(lacking)}; give {what} as at=, or name one by response=.")
     return grid(model, wanted[0])[None, :, None], False
 
@@ -368,14 +396,14 @@ def _not_known(model: Specification, response: Any, known: np.ndarray) -> np.nda
     return responses
 
 
-def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: Any, responses: np.ndarray) -> None:
+def _check_nothing_ignored(model: Specification, read: Rows, kind: str, at: Any, responses: np.ndarray) -> None:
     """Refuse new data of a mixture that hold some of its responses where the prediction would not look at them; warn where they hold all.
 
     Where components have inputs, rows that hold all responses are taken for a test set: what is predicted differs by their inputs.
     """
-    if newdata is None or model.is_regression or model.frame.is_sparse or kind in membership.KINDS:
+    if isinstance(read, FittedRows) or model.is_regression or model.frame.is_sparse or kind in membership.KINDS:
         return
-    there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
+    there = [not read.lacking([j]) for j in range(model.n_dim)]
     if not any(there) or (kind in AT_OWN and at is None and all(there[j] for j in responses)):
         return
     if all(there):
@@ -386,22 +414,12 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
                 f'Take {law}kind="cluster" or fit.augment(newdata) for what the rows tell; or leave newdata out.'
             )
         return
-    held = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
-    some = held[0] if len(held) == 1 else held
+    present = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
+    some = present[0] if len(present) == 1 else present
     raise ValueError(
-        f"newdata holds {listed(map(repr, held))}, on which this prediction would not depend: add given={some!r} for the law of the other "
-        "responses given that, or leave newdata out for the law of all rows."
+        f"newdata holds {listed(map(repr, present))}, on which this prediction would not depend: add given={some!r} for the law of the "
+        "other responses given that, or leave newdata out for the law of all rows."
     )
-
-
-def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
-    """(rows, d) responses of the rows, NaN where they are missing or censored; None where the new data have none."""
-    return model.frame.seen if newdata is None else model.frame.new_response(newdata, which)
-
-
-def _lacking(model: Specification, newdata: Any) -> str:
-    """The columns of responses that new data with all covariates do not have."""
-    return ", ".join(name for name in model.frame.source if name not in model.frame.rows_of(newdata))
 
 
 # ---- tables
@@ -412,7 +430,7 @@ def _levels(query: Query, responses: np.ndarray) -> dict[str, np.ndarray]:
 
 def _of_rows_or_alone(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
     """A mixture without inputs and new data has one distribution: no rows to tell apart."""
-    if query.newdata is not None or query.model.is_regression or query.rows.has_inputs:
+    if isinstance(query.read, NewRows) or query.model.is_regression or query.rows.has_inputs:
         return _of_rows(query, table, levels)
     if len(levels) == 1:
         ((name, values),) = levels.items()

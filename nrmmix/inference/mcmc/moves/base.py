@@ -13,8 +13,8 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.specification import Specification
 
 MAX_PER_CALL = 10**6  # proposals, scans and atoms of one call, which is not interrupted
-MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
-MOST_COLUMNS = 2**32  # and of its columns of statistics
+MAX_TABLE = 2**30  # bytes of the dynamic program's table in each chain
+MAX_COLUMNS = 2**32  # and of its columns of statistics
 
 
 class ScratchSize(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 
 from nrmmix.common.messages import flag, number, one_of
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
+from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, MAX_TABLE, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
@@ -107,16 +107,16 @@ class Permutation(Move):
     def option_error(self, model: Specification) -> str:
         n = model.n_obs
         needed = 8 * permutation.scratch_size(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
-        if needed > MOST_TABLE:
+        if needed > MAX_TABLE:
             return (
-                f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MOST_TABLE / 2**30:g} GiB is the "
+                f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MAX_TABLE / 2**30:g} GiB is the "
                 'limit; take dynamic_program="metropolis"'
             )
         markov = self.order == "markov"
         columns = 8 * n * model.packed.n_stat * ((self.beam is None) + markov)
-        if columns > MOST_COLUMNS:
+        if columns > MAX_COLUMNS:
             return (
-                f"its columns of statistics would take {columns / 2**30:.1f} GiB in each chain, and {MOST_COLUMNS / 2**30:g} GiB is the "
+                f"its columns of statistics would take {columns / 2**30:.1f} GiB in each chain, and {MAX_COLUMNS / 2**30:g} GiB is the "
                 f"limit; give a beam{' and order=' + repr('uniform') if markov else ''}"
             )
         if self.integrate_mass and not model.has_gamma_mass:

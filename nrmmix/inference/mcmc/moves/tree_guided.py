@@ -10,7 +10,7 @@ import numpy as np
 
 from nrmmix.common.messages import between, count
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MAX_PER_CALL, MOST_COLUMNS, Move, ScratchSize, only_families_with_unions
+from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, MAX_PER_CALL, Move, ScratchSize, only_families_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
@@ -19,7 +19,7 @@ from nrmmix.model.guide import size_of
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
-LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
+MIN_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
 
 
 @plugin
@@ -92,7 +92,7 @@ class TreeGuided(Move):
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
         parts = (sweep.begin, guided.global_move, gibbs.gibbs, guided.by_scan, guided.into_blocks, guided.merge, guided.split_back)
         return (
-            float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(LEAST_REFRESH, model.n_obs)),
+            float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(MIN_REFRESH, model.n_obs)),
             self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
         )
 
@@ -123,9 +123,9 @@ class TreeGuided(Move):
 
     def option_error(self, model: Specification) -> str:
         size = 8 * model.n_obs * size_of(model, True)[0]
-        if size > MOST_COLUMNS:
+        if size > MAX_COLUMNS:
             return (
-                f"the statistics of its trees would take {size / 2**30:.1f} GiB in each chain, and {MOST_COLUMNS / 2**30:g} GiB is the "
+                f"the statistics of its trees would take {size / 2**30:.1f} GiB in each chain, and {MAX_COLUMNS / 2**30:g} GiB is the "
                 "limit; take nm.SplitMerge()"
             )
         return ""

@@ -29,12 +29,16 @@ class Exponential:
     is_sparse: ClassVar[bool] = False  # whether statistics are rows of a CSR matrix
     is_learnt: ClassVar[bool] = False  # whether parameters of all components are learnt with them
     log_prior: Any = 0.0  # log density of these
+    own: bool = False  # whether cells are missing, and each response has a count of its own
     n_stat: int  # S
     n_column: int  # rows of the kernels' statistics
 
     def rows(self, y: np.ndarray, inputs: np.ndarray) -> Any:
         """Return what `fill` takes, from responses (n, d) and inputs (n, e) in the coordinates of the kernels: (c, n), or CSR (n, S)."""
-        return np.ascontiguousarray(y.T)
+        if not self.own:
+            return np.ascontiguousarray(y.T)
+        here = ~np.isnan(y)
+        return np.ascontiguousarray(np.hstack([np.where(here, y, 0.0), here]).T)
 
     def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
         """Statistics (S, b) of rows (c, b); families whose statistics are sparse do without."""

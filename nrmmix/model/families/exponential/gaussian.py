@@ -120,12 +120,6 @@ class NormalGammaSide(Exponential):
             out[:d] = rows
         np.multiply(rows, rows, out=out[first : first + d])
 
-    def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        if not self.own:
-            return np.ascontiguousarray(y.T)
-        here = ~np.isnan(y)
-        return np.ascontiguousarray(np.hstack([np.where(here, y, 0.0), here]).T)
-
     def log_h(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         return ~np.isnan(y) @ (-0.5 * LOG_TWO_PI - self.log_spread)
 
@@ -180,12 +174,6 @@ class KnownCovarianceSide(Exponential):
         self.d = len(log_spread)
         self.n_stat = (2 if own_counts else 1) * self.d
         self.n_column = kernels_of_known.n_stat(self.d, own_counts)
-
-    def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        if not self.own:
-            return np.ascontiguousarray(y.T)
-        here = ~np.isnan(y)
-        return np.ascontiguousarray(np.hstack([np.where(here, y, 0.0), here]).T)
 
     def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
         out[:] = rows

@@ -27,7 +27,7 @@ class LearntScale(Exponential):
     scale: np.ndarray  # (d,) c
     nu: float
 
-    def _scaled(self, scale: np.ndarray) -> None:
+    def set_scales(self, scale: np.ndarray) -> None:
         raise NotImplementedError
 
     def _precisions(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ class LearntScale(Exponential):
         trial = copy(self)
 
         def descent(logs: np.ndarray) -> tuple[float, np.ndarray]:
-            trial._scaled(np.exp(logs))
+            trial.set_scales(np.exp(logs))
             slope = 0.5 * (self.nu - trial.scale * trial._precisions(N, s)).sum(axis=0) + self.shapes * (1.0 - trial.scale)
             return -float(trial.log_z(N, s).sum() + trial.log_prior), -slope
 
@@ -60,7 +60,7 @@ class LearntScale(Exponential):
 
     def with_shared(self, values: dict[str, np.ndarray]) -> Exponential:
         made = copy(self)
-        made._scaled(values["scale"])
+        made.set_scales(values["scale"])
         return made
 
 
@@ -68,9 +68,9 @@ class LearntWishartSide(LearntScale, NormalWishartSide):
     def __init__(self, shapes: np.ndarray, r: float, nu: float, log_spread: float, known_mean: bool):
         NormalWishartSide.__init__(self, r, nu, np.eye(len(shapes)), log_spread, known_mean)
         self.shapes = shapes
-        self._scaled(np.ones(len(shapes)))
+        self.set_scales(np.ones(len(shapes)))
 
-    def _scaled(self, scale: np.ndarray) -> None:
+    def set_scales(self, scale: np.ndarray) -> None:
         self.scale, self.psi = scale, np.diag(scale)
         self.start = Wishart(np.array([self.nu]), self.psi[None]).log_normaliser()[0]
 
@@ -83,9 +83,9 @@ class LearntGammaSide(LearntScale, NormalGammaSide):
         """`rest` as of `NormalGammaSide`."""
         NormalGammaSide.__init__(self, *rest)
         self.shapes = shapes
-        self._scaled(np.ones(len(shapes)))
+        self.set_scales(np.ones(len(shapes)))
 
-    def _scaled(self, scale: np.ndarray) -> None:
+    def set_scales(self, scale: np.ndarray) -> None:
         self.scale = self.psi = scale
 
     def _precisions(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:

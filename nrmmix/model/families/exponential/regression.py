@@ -36,7 +36,7 @@ class RegressionSide(Exponential):
         self.n_stat = int(self.ends[-1])
         self.n_column = regression.n_stat(q, self.is_learnt) if d == 1 else matrix_regression.n_stat(q, d, self.is_learnt)
         self.rounding: np.ndarray | None = None  # covariance (d, d) of the rounding error, where there is one
-        self._scaled(np.ones(q), np.ones(d))
+        self.set_scales(np.ones(q), np.ones(d))
 
     def of_rounded(self, covariance: np.ndarray | None) -> RegressionSide:
         """Return the side for responses with such a rounding error, in the coordinates of the kernels."""
@@ -50,7 +50,7 @@ class RegressionSide(Exponential):
         variance = np.diagonal(self._posterior(s)[2], axis1=1, axis2=2) / (self.nu + N)[:, None]
         return (N > NARROW_ROWS) & (variance < NARROW * np.diagonal(self.rounding)).any(axis=1)
 
-    def _scaled(self, shrinkage: np.ndarray, noise: np.ndarray) -> None:
+    def set_scales(self, shrinkage: np.ndarray, noise: np.ndarray) -> None:
         """D = diag(shrinkage), S_0 = diag(noise)."""
         self.shrinkage, self.noise = shrinkage, noise
         self.start = Wishart(np.array([self.nu]), np.diag(noise)[None]).log_normaliser()[0]
@@ -139,7 +139,7 @@ class LearntRegressionSide(RegressionSide):
         super().__init__(nu, np.zeros((len(groups), d)), log_unit)
         self.members = [np.flatnonzero(groups == first) for first in np.unique(groups)]
         self.laws = law, NOISE
-        self._scaled(*start)
+        self.set_scales(*start)
 
     def _at_least(self, S: np.ndarray) -> np.ndarray:
         if S.shape[1] == 1:
@@ -166,7 +166,7 @@ class LearntRegressionSide(RegressionSide):
 
         def descent(logs: np.ndarray) -> tuple[float, np.ndarray]:
             x = np.exp(logs)
-            trial._scaled(x[place], x[count:])
+            trial.set_scales(x[place], x[count:])
             L, G, S = trial._posterior(s)
             precision = Wishart(self.nu + N, S).mean()
             spread = d * np.diagonal(inverses(L), axis1=1, axis2=2) + np.einsum("kaj,kjl,kal->ka", G, precision, G)
@@ -182,7 +182,7 @@ class LearntRegressionSide(RegressionSide):
         if not found.fun < before:
             return self
         best, made = np.exp(found.x), copy(self)
-        made._scaled(best[place], best[count:])
+        made.set_scales(best[place], best[count:])
         return made
 
     @property
@@ -192,5 +192,5 @@ class LearntRegressionSide(RegressionSide):
 
     def with_shared(self, values: dict[str, np.ndarray]) -> RegressionSide:
         made = copy(self)
-        made._scaled(values["shrinkage"], values["noise_scale"])
+        made.set_scales(values["shrinkage"], values["noise_scale"])
         return made

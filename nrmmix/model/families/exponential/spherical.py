@@ -25,12 +25,6 @@ class SphericalSide(Exponential):
         self.n_stat = self.square + 1 + (d if own_counts else 0)
         self.n_column = kernels.n_stat(d, own_counts)
 
-    def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        if not self.own:
-            return np.ascontiguousarray(y.T)
-        here = ~np.isnan(y)
-        return np.ascontiguousarray(np.hstack([np.where(here, y, 0.0), here]).T)
-
     def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
         y = rows[: self.d]
         if not self.known:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
+from nrmmix.model.families.base import MAX_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
@@ -35,7 +35,7 @@ SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample v
 R_OF_MANY = {"full": 0.1, "tied": R, "diagonal": R, "spherical": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
 UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
-LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
+MIN_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
 def is_law(scale: Any) -> bool:
@@ -199,7 +199,7 @@ class Gaussian(Family):
         if self.known_covariance is not None:
             return self._with_known_covariance(summary, usual, names)
         nu = self._degrees(d)
-        if self.covariance == "tied" and summary.has_gaps:
+        if self.covariance == "tied" and summary.has_missing:
             raise ValueError(
                 f'Gaussian("tied") has no way with missing responses ({", ".join(names)}); leave such rows out, missing="drop", or take '
                 'covariance="full".'
@@ -219,7 +219,7 @@ class Gaussian(Family):
         laws: tuple[Gamma, ...]
         if self.covariance == "spherical":
             scale = self._default_scale(usual, names, nu) if self.scale is None else none_or_positive("Gaussian", "scale", self.scale)
-            form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_gaps, r, nu)
+            form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_missing, r, nu)
             return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
         scale, laws = self._default_scale(usual, names, nu) if self.scale is None else self.scale, ()
         if is_law(scale):
@@ -231,10 +231,10 @@ class Gaussian(Family):
             form = Tied(centre, np.ones(d), names, False, r, nu, mean)
         elif self.is_diagonal:
             spread = np.sqrt(mean)
-            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread), laws)
+            form = NormalGamma(centre, spread, names, summary.has_missing, r, nu, summary.max_distance(centre, spread), laws)
         else:
             mean = np.diag(mean) if laws else mean
-            form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_gaps, r, nu, mean, laws)
+            form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_missing, r, nu, mean, laws)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
     def with_censored(self) -> Gaussian:
@@ -266,8 +266,8 @@ class Gaussian(Family):
         else:
             r = self.r
         full = d > 1 and not self.is_diagonal
-        kind = KnownCovarianceWithGaps if full and summary.has_gaps else KnownCovariance
-        form = kind(m, np.sqrt(variances), names, summary.has_gaps, r, covariance if full else variances)
+        kind = KnownCovarianceWithGaps if full and summary.has_missing else KnownCovariance
+        form = kind(m, np.sqrt(variances), names, summary.has_missing, r, covariance if full else variances)
         return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
 
     def _degrees(self, d: int) -> float:
@@ -275,12 +275,12 @@ class Gaussian(Family):
         nu = float(least + 1 + EXTRA_NU if self.nu is None else self.nu)
         if nu <= least:
             raise ValueError(f"Gaussian: nu must be greater than d - 1 = {least} for {d} responses, not {nu:g}.")
-        if nu < least + LEAST_NU:
+        if nu < least + MIN_NU:
             near = "0" if self.covariance in ("diagonal", "spherical") else f"d - 1 = {least}"
-            raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
-        if nu > MOST_NU:
+            raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + MIN_NU:g} or more.")
+        if nu > MAX_NU:
             raise ValueError(
-                f"Gaussian: nu = {nu:g} is lost in rounding; take {MOST_NU:g} or less, or known_covariance= where components have one."
+                f"Gaussian: nu = {nu:g} is lost in rounding; take {MAX_NU:g} or less, or known_covariance= where components have one."
             )
         return nu
 

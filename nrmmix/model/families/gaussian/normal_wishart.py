@@ -22,7 +22,7 @@ from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.parameter_laws import correlation_parameter
 from nrmmix.model.priors.hyperpriors import Gamma
 
-MOST_CORRELATED = 30  # responses whose correlations are parameters; of more there are too many to be read
+MAX_CORRELATED = 30  # responses whose correlations are parameters; of more there are too many to be read
 
 
 def log_multigamma(a: np.ndarray, d: int) -> np.ndarray:
@@ -139,7 +139,7 @@ class NormalWishart(ConjugatePrior):
         centre, L, df, r_n = self._columns(stat, n_columns)
         square, length = (L**2).sum(axis=2) * self.spread**2, np.sqrt((L**2).sum(axis=2))
         found = [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)]
-        for j, name in enumerate(self.names if self.dim <= MOST_CORRELATED else ()):
+        for j, name in enumerate(self.names if self.dim <= MAX_CORRELATED else ()):
             for i in range(j):
                 share = (L[:, i] * L[:, j]).sum(axis=1) / (length[:, i] * length[:, j])
                 found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))

@@ -11,7 +11,7 @@ from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior, mean_and_sd
-from nrmmix.model.families.gaussian.normal_wishart import MOST_CORRELATED
+from nrmmix.model.families.gaussian.normal_wishart import MAX_CORRELATED
 from nrmmix.model.families.parameter_laws import correlation_parameter
 
 
@@ -96,7 +96,7 @@ class Tied(ConjugatePrior):
         scale = self.scale + L[0] @ S @ L[0].T
         square = np.broadcast_to(np.diag(scale), mean.shape)
         found = [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, mean[:, j], square[:, j], df, r_n)]
-        for j, name in enumerate(self.names if self.dim <= MOST_CORRELATED else ()):
+        for j, name in enumerate(self.names if self.dim <= MAX_CORRELATED else ()):
             for i in range(j):
                 share = np.full(n_columns, scale[i, j] / np.sqrt(scale[i, i] * scale[j, j]))
                 found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))

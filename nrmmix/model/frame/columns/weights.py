@@ -14,7 +14,7 @@ from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import is_sparse
 
 LARGEST = 1e15  # up to which sums of weights are exact
-LEAST = 2.0  # rows that all weights together must count for: variances need two
+MIN_SIZE = 2.0  # rows that all weights together must count for: variances need two
 
 
 class Weighed(NamedTuple):
@@ -66,9 +66,10 @@ def weighed(data: Any, weights: Any, formula: str | None) -> Weighed:
             raise ValueError(f"weights: {row_name(int(np.argmin(kept)), None)} has the weight 0; leave such rows out of the matrix.")
         table, weight = table.loc[kept], weight[kept]
         warn(f"{int((~kept).sum())} of {n} rows left out: their weight ({_who(name)}) is 0.")
-    if weight.sum() < min(LEAST, n):
+    if weight.sum() < min(MIN_SIZE, n):
         raise ValueError(
-            f"weights add up to {weight.sum():.3g}: the rows would count as fewer than {LEAST:g}; multiply them, by {n} / sum for instance."
+            f"weights add up to {weight.sum():.3g}: the rows would count as fewer than {MIN_SIZE:g}; multiply them, by {n} / sum "
+            "for instance."
         )
     return Weighed(table, None if (weight == 1.0).all() else weight, kept, weights if isinstance(weights, str) else None)
 
