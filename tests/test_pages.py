@@ -15,7 +15,7 @@ GENERATED = {"gallery.md", "api/index.md"}  # by docs/site/build.py
 
 
 def test_every_script_has_its_page_and_no_page_is_left_over():
-    measured = ("calibration", "exactness", "exactness_regression")  # written by `make calibration` and `make matrix`
+    measured = ("calibration", "exactness", "exactness_regression", "nightly")  # written by `make nightly`
     assert sorted([*(script.stem for script in SCRIPTS), *measured]) == [page.stem for page in PAGES[1:]]
     folders = {path.name for path in (ROOT / "docs").iterdir() if path.is_dir()}
     assert folders - {"papers", "site"} <= {script.stem for script in SCRIPTS}  # docs/site makes a site of them
