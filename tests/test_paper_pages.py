@@ -10,7 +10,7 @@ import pytest
 import nrmmix as nm
 from nrmmix.plots import kinds
 from nrmmix.report.recorded import FAST
-from nrmmix.report.vignette import cells, play
+from nrmmix.report.vignette import BRACES, cells, made_by, play
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((ROOT / "vignettes" / "papers").glob("*.py"))
@@ -45,7 +45,7 @@ def test_a_page_has_all_cells_of_its_script(script):
     for cell in cells(script.read_text(encoding="utf-8")):
         parts = [cell.text]
         if cell.kind == "prose":  # what stands between the braces is filled in
-            plain = re.sub(r"\{(?:[^{}]|\{[^{}]*\})*\}", "\0", cell.text.replace("{{", "\1").replace("}}", "\2"))
+            plain = BRACES.sub("\0", cell.text.replace("{{", "\1").replace("}}", "\2"))
             parts = plain.replace("\1", "{").replace("\2", "}").split("\0")
         elif cell.kind == "bash":
             parts = re.split(r"(?<!\\)\n", cell.text)
@@ -60,6 +60,13 @@ def test_a_page_shows_the_results_that_are_there(script):
     for name, digest in stated.items():
         content = (ROOT / "vignettes" / "results" / f"{name}.json").read_bytes()
         assert hashlib.sha256(content).hexdigest()[:16] == digest, f"{name}.json has changed: run `make vignettes`"
+
+
+@names
+def test_a_page_was_made_by_the_code_that_is_there(script):
+    *_, last = page_of(script).splitlines()
+    wanted = made_by(script.read_text(encoding="utf-8"))
+    assert last == wanted, f"code, a table or the version has changed since it was made: run `make vignettes`, which ends it in {wanted}"
 
 
 @names

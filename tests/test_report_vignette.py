@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nrmmix.report.vignette import VignetteError, cells, main, run
+from nrmmix.report.vignette import VignetteError, cells, digest, made_by, main, run
 
 SCRIPT = '''"""For readers of the script."""
 
@@ -68,6 +68,40 @@ def test_a_page_has_cells_output_and_pictures(tmp_path):
     assert "```console\n$ echo one \\\n  two\none two\n$ echo three >&2\nthree\n```" in text
     assert "$ exit 3\n[exit status 3]" in text
     assert "UserWarning: look" in text
+
+
+def test_a_page_says_by_which_code_it_was_made(tmp_path):
+    path = write(tmp_path, SCRIPT)
+    assert run(path, tmp_path).read_text(encoding="utf-8").splitlines()[-1] == made_by(SCRIPT)
+    assert re.fullmatch(r"<!-- made: [0-9a-f]{16} nrmmix [\d.]+ -->", made_by(SCRIPT))
+
+
+@pytest.mark.parametrize(("before", "after", "is_other"), [
+    ("Text with", "Words with", False), ("For readers", "For the reader", False),
+    ("# %% [markdown]", "# %% [markdown]\n# More\n# %% [markdown]", False),
+    ("x = 2", "x = 3", True), ("# echo three", "# echo four", True), ("# %% raises", "# %%", True),
+    ("double(1, 2)", "double(1, 2)  # %%", True), ('print("said")', 'double(1)\n# %%\nprint("said")', True),
+])
+def test_the_digest_is_of_code_and_not_of_text(before, after, is_other):
+    assert before in SCRIPT
+    assert (digest(SCRIPT.replace(before, after)) != digest(SCRIPT)) is is_other
+
+
+def test_the_digest_is_of_what_stands_in_braces_too():
+    prose = "# %% [prose]\n# The mean is {mean:.2f} of {{all}}.\n"
+    assert digest(prose) == digest(prose.replace("mean is", "average is").replace("all", "some"))
+    assert digest(prose) != digest(prose.replace("{mean:.2f}", "{mean:.3f}"))
+
+
+def test_the_digest_is_of_tables_that_are_read(tmp_path, monkeypatch):
+    from nrmmix.datasets import loaders
+
+    scripts = "# %%\nnm.datasets.load_mcycle()\n", "# %% [bash]\n# nrmmix fit y --data mcycle\n", "# %%\nnm.datasets.load_iris()\n"
+    before = [digest(one) for one in scripts]
+    (tmp_path / "mcycle.csv").write_text("other\n", encoding="utf-8")
+    found = loaders.file_of
+    monkeypatch.setattr(loaders, "file_of", lambda name: tmp_path / name if name == "mcycle.csv" else found(name))
+    assert [digest(one) != old for one, old in zip(scripts, before, strict=True)] == [True, True, False]
 
 
 def test_pages_repeat_themselves(tmp_path):

@@ -4,6 +4,8 @@ A line `# %%` starts a cell of Python, `# %% [markdown]` one of text, its lines 
 likewise as comments.  `# %% [prose]` is text whose braces are filled in as those of an f-string by the names of the cells before, so that
 its figures are computed.  After a cell of Python its last expression is shown, as in a notebook.  `# %% raises` says that the cell ends
 in an exception; its message is shown, and the run fails where there is none.  Editors and Jupytext open such scripts as notebooks.
+
+A page says at its end by which code it was made (`digest`) and with which version of the package; a test compares.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -25,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from nrmmix.common import files
+from nrmmix.datasets import loaders
 from nrmmix.report.recorded import USED, MissingResults
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>\w+)\])?(?P<rest>.*)$")
 KINDS = ("markdown", "bash", "prose")
+BRACES = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")  # of prose
 
 
 class VignetteError(RuntimeError):
@@ -87,6 +92,35 @@ def _uncommented(text: str, first: int) -> str:
     return "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
 
 
+def digest(source: str) -> str:
+    """Return what changes when what a script computes does: its code, that in the braces of prose too, and tables that its code names.
+
+    Text does not count, so that it can be mended alike in script and page.  Records of benchmarks have digests of their own.
+
+    Examples
+    --------
+    >>> script = "# %% [markdown]\\n# A sum\\n# %%\\n1 + 1\\n"
+    >>> digest(script) == digest(script.replace("sum", "total")), digest(script) == digest(script.replace("1 + 1", "1 + 2"))
+    (True, False)
+    """
+    code = []
+    for cell in cells(source):
+        text = "".join(BRACES.findall(cell.text.replace("{{", "").replace("}}", ""))) if cell.kind == "prose" else cell.text
+        code += [] if cell.kind == "markdown" or not text else [f"{cell.kind} {cell.raises}\n{text}\n"]
+    found = hashlib.sha256("".join(code).encode())
+    for name in loaders.FILES:
+        if re.search(rf"(?<![a-z]){name.partition('.')[0]}(?![a-z])", "".join(code)):
+            found.update(f"{name} {hashlib.sha256(loaders.file_of(name).read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()[:16]
+
+
+def made_by(source: str) -> str:
+    """Return the line of a page that says by which code and version of the package it was made."""
+    from nrmmix import __version__
+
+    return f"<!-- made: {digest(source)} nrmmix {__version__} -->"
+
+
 @dataclass(frozen=True)
 class Part:
     """A cell and what came of it."""
@@ -104,6 +138,7 @@ class Page:
     parts: tuple[Part, ...]
     pictures: dict[str, bytes]  # files by name
     recorded: dict[str, str]  # files of results that it has read, and digests of them
+    made: str = ""  # by which code and version
 
     @property
     def title(self) -> str:
@@ -117,6 +152,7 @@ class Page:
         parts = [_as_markdown(part, self.stem) for part in self.parts]
         # a page says from which results its figures are, and a test that these are still the same
         parts += [f"<!-- recorded: {name} {digest} -->" for name, digest in sorted(self.recorded.items())]
+        parts += [self.made] if self.made else []
         return "\n\n".join(parts) + "\n"
 
 
@@ -137,15 +173,16 @@ def play(script: Any) -> Page:
     A VignetteError names the line of a cell that fails, or that should raise and does not; MissingResults is raised as it is.
     """
     source = Path(script)
+    text = source.read_text(encoding="utf-8")
     session = Session(source.name)
     used: dict[str, str] = {}
     token = USED.set(used)
     try:
         with contextlib.chdir(Path.cwd()):  # a cell may go elsewhere
-            parts = tuple(session.played(cell) for cell in cells(source.read_text(encoding="utf-8")))
+            parts = tuple(session.played(cell) for cell in cells(text))
     finally:
         USED.reset(token)
-    return Page(source.stem, parts, session.pictures, used)
+    return Page(source.stem, parts, session.pictures, used, made_by(text))
 
 
 def run(script: Any, folder: Any) -> Path:
@@ -160,7 +197,7 @@ def run(script: Any, folder: Any) -> Path:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "sum.py").write_text("# %%\\n1 + 1\\n")
-    >>> print(run(folder / "sum.py", folder).read_text())
+    >>> print(run(folder / "sum.py", folder).read_text().partition("<!-- made")[0])
     ```python
     1 + 1
     ```
