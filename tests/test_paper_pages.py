@@ -10,7 +10,7 @@ import pytest
 import nrmmix as nm
 from nrmmix.plots import kinds
 from nrmmix.report.recorded import FAST
-from nrmmix.report.vignette import BRACES, cells, made_by, play
+from nrmmix.report.vignette import BRACES, cells, made_by, play, shortened
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((ROOT / "vignettes" / "papers").glob("*.py"))
@@ -116,6 +116,14 @@ def test_the_table_of_kernel_samplers_is_that_of_the_results():
             assert cells_of[2:6] == [format(sum(row[name] for row in rows) / len(rows), form) for name, form in forms.items()], line
             compared += 1
     assert compared == 24
+
+
+@names
+def test_short_forms_are_no_part_of_the_code_that_is_shown(script):
+    """Comments at the head say what is shorter; each finds its code, so the short form is another script."""
+    source = script.read_text(encoding="utf-8")
+    assert (shortened(source) != source) == ("# short: " in source)
+    assert "is_fast" not in source and "# short" not in page_of(script) and "NRMMIX_FAST" not in source
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nrmmix.report.vignette import VignetteError, cells, digest, made_by, main, run
+from nrmmix.report.recorded import FAST
+from nrmmix.report.vignette import VignetteError, cells, digest, made_by, main, play, run, shortened
 
 SCRIPT = '''"""For readers of the script."""
 
@@ -102,6 +103,43 @@ def test_the_digest_is_of_tables_that_are_read(tmp_path, monkeypatch):
     found = loaders.file_of
     monkeypatch.setattr(loaders, "file_of", lambda name: tmp_path / name if name == "mcycle.csv" else found(name))
     assert [digest(one) != old for one, old in zip(scripts, before, strict=True)] == [True, True, False]
+
+
+LONG = """# short: draws = 25_000 -> draws = 40
+
+# %% [markdown]
+# draws = 25_000 are many.
+
+# %%
+draws = 25_000
+draws
+"""
+
+
+def test_a_short_form_replaces_code_and_the_page_shows_what_ran(tmp_path, monkeypatch):
+    path = write(tmp_path, LONG)
+    monkeypatch.delenv(FAST, raising=False)
+    long = play(path)
+    assert "```python\ndraws = 25_000\ndraws\n```\n\n```text\n25000\n```" in long.markdown() and "short" not in long.markdown()
+    monkeypatch.setenv(FAST, "1")
+    short = play(path)
+    assert "draws = 25_000 are many." in short.markdown() and "```python\ndraws = 40\ndraws\n```\n\n```text\n40\n```" in short.markdown()
+    assert short.made == long.made  # by the same script
+
+
+@pytest.mark.parametrize(("before", "after", "message"), [
+    ("draws = 25_000\ndraws", "draws = 26_000\ndraws", "line 1: 'draws = 25_000' must be in the cells of Python once; it is there 0 times"),
+    ("draws\n", "draws = 25_000\n", "it is there 2 times"), ("draws\n", "draws = 25_000; draws = 25_000\n", "it is there 3 times"),
+    (" -> ", " to ", "cannot be read; write '# short: CODE -> INSTEAD'"),
+])
+def test_a_short_form_that_does_not_fit_is_refused_in_the_long_form_too(tmp_path, monkeypatch, before, after, message):
+    monkeypatch.delenv(FAST, raising=False)
+    text = LONG.replace(before, after)
+    assert text != LONG
+    with pytest.raises(ValueError, match=re.escape(message)):
+        shortened(text)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        play(write(tmp_path, text))
 
 
 def test_pages_repeat_themselves(tmp_path):

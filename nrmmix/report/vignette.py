@@ -5,6 +5,9 @@ likewise as comments.  `# %% [prose]` is text whose braces are filled in as thos
 its figures are computed.  After a cell of Python its last expression is shown, as in a notebook.  `# %% raises` says that the cell ends
 in an exception; its message is shown, and the run fails where there is none.  Editors and Jupytext open such scripts as notebooks.
 
+A comment before the first cell, `# short: draws = 25_000 -> draws = 400`, says what stands in for a piece of code in the short form of a
+page (`nrmmix vignettes --fast`), so that the code itself has the full length alone.
+
 A page says at its end by which code it was made (`digest`) and with which version of the package; a test compares.
 """
 
@@ -29,9 +32,10 @@ from typing import Any
 
 from nrmmix.common import files
 from nrmmix.datasets import loaders
-from nrmmix.report.recorded import USED, MissingResults
+from nrmmix.report.recorded import USED, MissingResults, is_fast
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>\w+)\])?(?P<rest>.*)$")
+SHORT = re.compile(r"^# short: (?P<code>.+) -> (?P<instead>.+)$")
 KINDS = ("markdown", "bash", "prose")
 BRACES = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")  # of prose
 
@@ -82,6 +86,35 @@ def cells(source: str) -> list[Cell]:
                              "'# %% [prose]' and '# %% [bash]'.")
     finish()
     return found
+
+
+def shortened(source: str) -> str:
+    """Return a script in its short form, by the comments `# short: CODE -> INSTEAD` before its first cell.
+
+    A ValueError where a comment cannot be read, or where its code is not in the cells of Python exactly once.
+
+    Examples
+    --------
+    >>> shortened("# short: range(9) -> range(3)\\n\\n# %%\\nlist(range(9))\\n").splitlines()[-1]
+    'list(range(3))'
+    """
+    lines = source.splitlines()
+    head = next((number for number, line in enumerate(lines) if MARKER.match(line)), len(lines))
+    code = [False] * len(lines)
+    for cell in cells(source):
+        code[cell.line - 1:] = [cell.kind == "python"] * (len(lines) - cell.line + 1)
+    for number, line in enumerate(lines[:head], start=1):
+        if not line.startswith("# short"):
+            continue
+        found = SHORT.match(line)
+        if found is None:
+            raise ValueError(f"line {number}: {line!r} cannot be read; write '# short: CODE -> INSTEAD'.")
+        where = [j for j, is_code in enumerate(code) if is_code and found["code"] in lines[j]]
+        if len(where) != 1 or lines[where[0]].count(found["code"]) != 1:
+            count = sum(lines[j].count(found["code"]) for j in where)
+            raise ValueError(f"line {number}: {found['code']!r} must be in the cells of Python once; it is there {count} times.")
+        lines[where[0]] = lines[where[0]].replace(found["code"], found["instead"])
+    return "\n".join(lines) + "\n"
 
 
 def _uncommented(text: str, first: int) -> str:
@@ -170,16 +203,18 @@ def _as_markdown(part: Part, stem: str) -> str:
 def play(script: Any) -> Page:
     """Run a vignette, and give back its cells with what came of them.
 
-    A VignetteError names the line of a cell that fails, or that should raise and does not; MissingResults is raised as it is.
+    In its short form where NRMMIX_FAST is set. A VignetteError names the line of a cell that fails, or that should raise and does not;
+    MissingResults is raised as it is.
     """
     source = Path(script)
     text = source.read_text(encoding="utf-8")
+    short = shortened(text)  # in the long form too it is said where there is none
     session = Session(source.name)
     used: dict[str, str] = {}
     token = USED.set(used)
     try:
         with contextlib.chdir(Path.cwd()):  # a cell may go elsewhere
-            parts = tuple(session.played(cell) for cell in cells(text))
+            parts = tuple(session.played(cell) for cell in cells(short if is_fast() else text))
     finally:
         USED.reset(token)
     return Page(source.stem, parts, session.pictures, used, made_by(text))
@@ -197,7 +232,7 @@ def run(script: Any, folder: Any) -> Path:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "sum.py").write_text("# %%\\n1 + 1\\n")
-    >>> print(run(folder / "sum.py", folder).read_text().partition("<!-- made")[0])
+    >>> print(run(folder / "sum.py", folder).read_text().partition("\\n<!-- made")[0])
     ```python
     1 + 1
     ```
