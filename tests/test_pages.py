@@ -60,6 +60,7 @@ NUMBER = r"[\d.,]*\d"
 OF_MACHINE = (  # times, rates, sizes in memory, versions, and what is said of compiling
     (rf"{NUMBER} ?(?:ns|µs|ms|s|seconds?|min|minutes?|h|hours?)\b", "(time)"),
     (rf"a second {NUMBER}", "a second (rate)"),
+    (rf"(?m)^(\"?[Ss]econds\"?:?) +{NUMBER}", r"\1 (time)"),
     (rf"{NUMBER} [kMG]B\b", "(size)"),
     (r"\b(Python|NumPy|SciPy|numba|pandas) \d+(\.\d+)+", r"\1 (version)"),
     (r"(?m)^nrmmix: compiling .*\n(?:[^\n]+ disk \.\.\.\n)?", ""),
