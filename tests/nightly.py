@@ -64,7 +64,7 @@ PARTS = (
          ("-m", "exact.regression_matrix", "--to", "docs/exactness_regression.md"), (*OF_TESTS, EXACT)),
     Part("calibration", "Ranks of true parameters among draws: [Calibration](calibration.md)",
          ("-m", "calibration", "--processes", "2", "--to", "docs/calibration.md"), (*OF_TESTS, "tests/calibration/*.py")),
-    of_tests("calibration_tests", "Ranks of two more models are in range", "tests/calibration/test_calibration.py",
+    of_tests("calibration_tests", "Ranks of four more models are in range", "tests/calibration/test_calibration.py",
              sources=["tests/calibration/*.py"]),
     of_tests("exact_trees", "Tree-guided moves against enumeration", "tests/exact/test_tree*.py", sources=[EXACT]),
     of_tests("exact_moves", "Split-merge and other moves against enumeration", "tests/exact/test_moves.py", sources=[EXACT]),
