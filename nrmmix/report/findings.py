@@ -15,7 +15,7 @@ from nrmmix.model.frame.columns.dates import describe
 from nrmmix.plots.kinds import COUNT, NUMBER, Covariate, covariates, shapes
 from nrmmix.posterior.importance import use
 from nrmmix.report.clusters import Clusters, affordable, clusters
-from nrmmix.report.summary import MOST_ROWS, rounded
+from nrmmix.report.summary import MAX_ROWS, rounded
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
@@ -46,7 +46,7 @@ def findings(fit: Result, is_sound: bool = True) -> list[str]:
     """
     said = [] if is_sound else [PROVISIONAL]
     said.append(_data(fit))
-    if isinstance(fit, VariationalResult) and (fit.model.frame.is_streamed or fit.model.n_obs > MOST_ROWS):
+    if isinstance(fit, VariationalResult) and (fit.model.frame.is_streamed or fit.model.n_obs > MAX_ROWS):
         return [*said, _components(fit)]
     if fit.model.is_regression:
         return [*said, *_regression(fit)]
