@@ -1,4 +1,4 @@
-"""What a fit has found, in sentences for those who do not read tables: the first section of a report."""
+"""Sentences on what a fit has found, for those who do not read tables: the first section of a report."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _number(n: int) -> str:
 
 
 def _regression(fit: Result) -> Iterator[str]:
-    """How the response changes with the covariates, those of which most rows make use first."""
+    """Say how the response changes with the covariates, those of which most rows make use first."""
     model = fit.model
     found = covariates(model)
     if isinstance(fit, MCMCResult) and model.slots is not None and not fit.lacking:
