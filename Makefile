@@ -41,13 +41,10 @@ test-part:
 	.ci/part "$(PYTHON)"
 
 # What takes hours: the whole enumeration matrix, the tests that are left out by day, long joint distribution tests, more of what fuzzing
-# makes up, and simulation-based calibration.  Each command is printed; the first that fails ends it.
+# makes up, simulation-based calibration, the output of pages.  In parts, PARTS="fuzz units" some of them; what has passed with the same
+# sources is not run again, and docs/nightly.md says when each part last passed.
 nightly: $(STAMP)
-	$(MAKE) matrix
-	$(PYTEST) -n 2 -m nightly
-	export NRMMIX_GEWEKE_ITERATIONS=15000 && $(PYTEST) -n 2 -m "nightly or not nightly" tests/geweke
-	export NRMMIX_FUZZ_EXAMPLES=1000 && $(PYTEST) tests/test_fuzz.py
-	$(MAKE) calibration
+	$(FRESH) -m tests.nightly $(PARTS)
 
 # Kills, interrupts, hostile tables and damaged files by the hundreds, a million rows, half an hour of chains: tests/reliability/soak.json
 # has what the last one has found.

@@ -1,7 +1,7 @@
 """Variational inference of density regression: held-out scores and coverage beside chains, and what a row costs.
 
     python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--moves] [--rows N ...] [--files N ...]
-        [--starts N] [--places N] [--widths W ...] [--json FILE.json]
+        [--starts N] [--places N] [--widths W ...] [--boosting] [--json FILE.json]
 
 The tables of `benchmarks.several_covariates`. Of each: `nm.VB()` by its starts combined in all three ways, and on average one start alone;
 with `--chains` chains by the defaults for so many seconds. Log densities (nats a row) and RMSE are in units of the response's standard
@@ -9,8 +9,9 @@ deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are 
 births, with merges, and with both, and prints the bound of the best start and its components with rows beside the score. `--rows` adds a
 simulated table of so many rows by six covariates, whose law is known, with so many `--starts`, by a kernel of so many `--places` and these
 `--widths` if given: seconds of a start, microseconds a row and pass, proposals included, peak memory of the process, held-out log density
-and that of the law itself. `--files` writes such a table to a Parquet file and fits 30 components from there in a fresh process: CPU
-microseconds a row before the fit, a row and pass, and a row of reading alone, and megabytes at most, beyond the imports.
+and that of the law itself; with `--boosting` that of NGBoost too, its CPU seconds and its version. `--files` writes such a table to a
+Parquet file and fits 30 components from there in a fresh process: CPU microseconds a row before the fit, a row and pass, and a row of
+reading alone, and megabytes at most, beyond the imports.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import pandas as pd
 
 import nrmmix as nm
 from benchmarks import record
-from benchmarks.several_covariates import tables
+from benchmarks.several_covariates import ngboost, tables, versions
 from nrmmix.inference.variational_regression.combine import weights_of
 from nrmmix.results import VariationalRegressionResult
 
@@ -113,8 +114,10 @@ def simulated(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarra
     return pd.DataFrame(x, columns=[f"x{j}" for j in range(6)]).assign(y=y), np.log(density / (sd * np.sqrt(2 * np.pi)))
 
 
-def of_rows(n: int, starts: int = 1, kernel: dict[str, Any] | None = None, passes: int = 20) -> dict[str, Any]:
-    """So many starts and passes over n rows, with what samples propose."""
+def of_rows(
+    n: int, starts: int = 1, kernel: dict[str, Any] | None = None, boosting: bool = False, passes: int = 20
+) -> dict[str, Any]:
+    """So many starts and passes over n rows, with what samples propose; NGBoost beside them if wanted."""
     rng = np.random.default_rng(1)
     test, truth = simulated(HELD_OUT, rng)
     train, _ = simulated(n, rng)
@@ -129,7 +132,14 @@ def of_rows(n: int, starts: int = 1, kernel: dict[str, Any] | None = None, passe
     out |= {"starts": starts, "start": cpu[0] / starts, "microseconds": 1e6 * (cpu[1] - cpu[0]) / (n * passes * starts)}
     out |= {"components": fit.n_components}
     out["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return out | {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean()), "kernel": str(model.kernel)}
+    out |= {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean()), "kernel": str(model.kernel)}
+    if boosting:
+        begun = time.process_time()
+        found = ngboost(train, test, 1, 0.0).log_density
+        assert found is not None  # it has a density
+        cpu_seconds = time.process_time() - begun
+        out |= {"NGBoost": float(found.mean()), "NGBoost, CPU s": cpu_seconds, "NGBoost, version": str(versions()["ngboost"])}
+    return out
 
 
 def of_file(n: int) -> dict[str, Any]:
@@ -168,7 +178,7 @@ def fitted_from(path: str) -> dict[str, Any]:
 
 def run(
     names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], files: list[int], path: str | None,
-    starts: int = 1, moves: bool = False, kernel: dict[str, Any] | None = None,
+    starts: int = 1, moves: bool = False, kernel: dict[str, Any] | None = None, boosting: bool = False,
 ) -> None:
     every, large, streamed, moved = [], [], [], []
     if moves:
@@ -188,7 +198,7 @@ def run(
             own = pd.DataFrame([row for row in rows if row["how"] == how])[list(HEAD)].mean()
             print(f"{name:<15}{how:<11}" + "".join(f"{own[one]:>14.3f}" for one in HEAD), flush=True)
     for n in sizes:
-        large.append(of_rows(n, starts, kernel))
+        large.append(of_rows(n, starts, kernel, boosting))
         print("  ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in large[-1].items()), flush=True)
     for n in files:
         streamed.append(of_file(n))
@@ -207,9 +217,10 @@ if __name__ == "__main__":
     parser.add_argument("--starts", type=int, default=1, help="of --rows")
     parser.add_argument("--places", type=int, help="of the kernel of --rows")
     parser.add_argument("--widths", type=float, nargs="*", help="of the kernel of --rows")
+    parser.add_argument("--boosting", action="store_true", help="NGBoost beside --rows")
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[])
     parser.add_argument("--files", type=lambda text: int(float(text)), nargs="*", default=[])
     record.option(parser)
     given = parser.parse_args()
     finer = {name: value for name in ("places", "widths") if (value := getattr(given, name))}
-    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json, given.starts, given.moves, finer)
+    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json, given.starts, given.moves, finer, given.boosting)

@@ -72,7 +72,7 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "v" / "papers").mkdir(parents=True)
     (tmp_path / "v" / "page.py").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "v" / "papers" / "paper.py").write_text(
-        "# %% [markdown]\n# # Paper\n\n# %%\nfrom nrmmix.report.recorded import is_fast\n\nis_fast()\n", encoding="utf-8")
+        "# short: fast = False -> fast = True\n# %% [markdown]\n# # Paper\n\n# %%\nfast = False\nfast\n", encoding="utf-8")
     (tmp_path / "v" / "papers" / "broken.py").write_text("# %%\n1 / 0\n", encoding="utf-8")
     (tmp_path / "v" / "papers" / "lacking.py").write_text(
         "# %%\nfrom nrmmix.report.recorded import recorded\n\nrecorded('nowhere')\n", encoding="utf-8")
@@ -214,9 +214,9 @@ def test_groups_short_forms_and_failures(capsys, own, monkeypatch):
     monkeypatch.delenv(recorded.FAST, raising=False)
     out = ["--to", str(own / "out"), "--format", "md"]
     assert main(["vignettes", "paper", "--fast", *out]) == 0
-    assert "True" in (own / "out" / "paper.md").read_text(encoding="utf-8") and recorded.FAST not in os.environ
+    assert "\nTrue\n" in (own / "out" / "paper.md").read_text(encoding="utf-8") and recorded.FAST not in os.environ
     assert main(["vignettes", "paper", *out]) == 0
-    assert "False" in (own / "out" / "paper.md").read_text(encoding="utf-8")
+    assert "\nFalse\n" in (own / "out" / "paper.md").read_text(encoding="utf-8")
     capsys.readouterr()
     assert main(["vignettes", "papers", *out]) == 2  # one fails, one lacks its results, the third is written
     shown, err = capsys.readouterr()

@@ -89,8 +89,8 @@ def test_rows_that_are_dropped_do_not_count():
 
 
 def test_many_rows_and_many_columns_have_lines():
-    assert squares("y ~ x + z", rows=module.MOST_SQUARED_ROWS) and not squares("y ~ x + z", rows=module.MOST_SQUARED_ROWS + 1)
-    assert products("y ~ x + z", rows=module.MOST_MULTIPLIED_ROWS) and not products("y ~ x + z", rows=module.MOST_MULTIPLIED_ROWS + 1)
+    assert squares("y ~ x + z", rows=module.MAX_SQUARED_ROWS) and not squares("y ~ x + z", rows=module.MAX_SQUARED_ROWS + 1)
+    assert products("y ~ x + z", rows=module.MAX_MULTIPLIED_ROWS) and not products("y ~ x + z", rows=module.MAX_MULTIPLIED_ROWS + 1)
     wide = pd.DataFrame(RNG.normal(size=(50, 22)), columns=["y", *(f"x{j}" for j in range(21))])
     formula = "y ~ " + " + ".join(wide.columns[1:])
     assert not squares(formula, wide) and len(squares(formula.removesuffix(" + x20"), wide)) == 20

@@ -10,7 +10,7 @@ import pytest
 import nrmmix as nm
 from nrmmix.plots import kinds
 from nrmmix.report.recorded import FAST
-from nrmmix.report.vignette import cells, play
+from nrmmix.report.vignette import BRACES, cells, made_by, play, shortened
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((ROOT / "vignettes" / "papers").glob("*.py"))
@@ -45,7 +45,7 @@ def test_a_page_has_all_cells_of_its_script(script):
     for cell in cells(script.read_text(encoding="utf-8")):
         parts = [cell.text]
         if cell.kind == "prose":  # what stands between the braces is filled in
-            plain = re.sub(r"\{(?:[^{}]|\{[^{}]*\})*\}", "\0", cell.text.replace("{{", "\1").replace("}}", "\2"))
+            plain = BRACES.sub("\0", cell.text.replace("{{", "\1").replace("}}", "\2"))
             parts = plain.replace("\1", "{").replace("\2", "}").split("\0")
         elif cell.kind == "bash":
             parts = re.split(r"(?<!\\)\n", cell.text)
@@ -60,6 +60,13 @@ def test_a_page_shows_the_results_that_are_there(script):
     for name, digest in stated.items():
         content = (ROOT / "vignettes" / "results" / f"{name}.json").read_bytes()
         assert hashlib.sha256(content).hexdigest()[:16] == digest, f"{name}.json has changed: run `make vignettes`"
+
+
+@names
+def test_a_page_was_made_by_the_code_that_is_there(script):
+    *_, last = page_of(script).splitlines()
+    wanted = made_by(script.read_text(encoding="utf-8"))
+    assert last == wanted, f"code, a table or the version has changed since it was made: run `make vignettes`, which ends it in {wanted}"
 
 
 @names
@@ -109,6 +116,14 @@ def test_the_table_of_kernel_samplers_is_that_of_the_results():
             assert cells_of[2:6] == [format(sum(row[name] for row in rows) / len(rows), form) for name, form in forms.items()], line
             compared += 1
     assert compared == 24
+
+
+@names
+def test_short_forms_are_no_part_of_the_code_that_is_shown(script):
+    """Comments at the head say what is shorter; each finds its code, so the short form is another script."""
+    source = script.read_text(encoding="utf-8")
+    assert (shortened(source) != source) == ("# short: " in source)
+    assert "is_fast" not in source and "# short" not in page_of(script) and "NRMMIX_FAST" not in source
 
 
 @pytest.mark.slow

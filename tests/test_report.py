@@ -23,7 +23,7 @@ from nrmmix.report.tables import LATEX, LATEX_ACCENTS, Report, Table, escape_lat
 
 RUN = {"draws": 30, "tune": 20, "chains": 2, "rng": 1, "cores": 1}
 HOSTILE = r'<b>$_%&#{}~^\|"[*]</b>'
-VOID = {"meta", "img"}
+VOID = {"meta", "img", "input"}
 
 
 @pytest.fixture(scope="module")

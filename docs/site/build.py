@@ -24,7 +24,7 @@ GUIDE = (
     "beyond_memory", "kernels", "checking", "sensitivity", "results", "plots", "reporting", "command_line", "reliability",
     "troubleshooting", "glossary",
 )
-CHECKS = ("exactness", "exactness_regression", "calibration")
+CHECKS = ("exactness", "exactness_regression", "calibration", "nightly")
 ROOMS = {  # headings of the reference, by the beginning of a name's module
     "Models and fits": ("api", "common.registry"),
     "Results": ("results.", "report.", "posterior."),

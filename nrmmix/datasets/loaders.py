@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 NAMES = ("acidity", "faithful", "galaxy", "iris", "mcycle")
+FILES = (*(f"{name}.csv" for name in NAMES), "digits.npz", "reuters.npz")  # all data that come with the package
 ENVIRONMENT = "NRMMIX_DATA_DIR"
 
 
@@ -76,7 +77,7 @@ def load(name: str) -> pd.DataFrame:
     with interrupts_delayed():
         import pandas as pd
 
-    with _table(f"{name}.csv").open("r", encoding="utf-8") as file:
+    with file_of(f"{name}.csv").open("r", encoding="utf-8") as file:
         return pd.read_csv(file)
 
 
@@ -257,7 +258,7 @@ def external(filename: str) -> Path:
     return path
 
 
-def _table(filename: str) -> Traversable:
+def file_of(filename: str) -> Traversable:
     """A file of nrmmix.data, or of the folder `data` beside the package where that is not installed."""
     try:
         path = resources.files("nrmmix.data").joinpath(filename)
@@ -269,5 +270,5 @@ def _table(filename: str) -> Traversable:
 
 
 def _arrays(filename: str) -> dict[str, np.ndarray]:
-    with _table(filename).open("rb") as file, np.load(file, allow_pickle=False) as held_arrays:
+    with file_of(filename).open("rb") as file, np.load(file, allow_pickle=False) as held_arrays:
         return dict(held_arrays)

@@ -17,9 +17,9 @@ from nrmmix.model.frame.syntax import Syntax, parse
 from nrmmix.model.priors.hyperpriors import Gamma
 
 # The work of a row grows with the square of the number of columns:
-MOST_LEVELS = 40  # of factors, beside their first ones
-MOST_SQUARES, MOST_SQUARED_ROWS = 20, 2000  # with many rows components are for small regions, where lines suffice
-MOST_MULTIPLIED, MOST_MULTIPLIED_ROWS = 5, 200  # numbers, and rows, of which there are products
+MAX_LEVELS = 40  # of factors, beside their first ones
+MAX_SQUARES, MAX_SQUARED_ROWS = 20, 2000  # with many rows components are for small regions, where lines suffice
+MAX_MULTIPLIED, MAX_MULTIPLIED_ROWS = 5, 200  # numbers, and rows, of which there are products
 SQUARE = "square"
 DIGITS = 6  # of a middle, in terms of the range: units hardly matter, and names stay short
 SHRINKAGE = Gamma(0.5, 0.05)  # with squares, most of which are without an effect
@@ -29,9 +29,9 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
     """Regression on an intercept and the numeric covariates of a formula; constant means where there are none, or it cannot be read.
 
     With `by_slots`, where atoms are at slots of sparse products, one response has more in it.  Factors that stand as they are come one
-    after the other as long as they have together no more than MOST_LEVELS levels beside their first ones.  Of several covariates numbers
+    after the other as long as they have together no more than MAX_LEVELS levels beside their first ones.  Of several covariates numbers
     that stand as they are have their squares, about the middle of their range, if they have more than two values and there are no more
-    than MOST_SQUARES of them and MOST_SQUARED_ROWS rows; then all coefficients are shrunk more, by SHRINKAGE.  `data` may be some rows
+    than MAX_SQUARES of them and MAX_SQUARED_ROWS rows; then all coefficients are shrunk more, by SHRINKAGE.  `data` may be some rows
     of so many `rows`, the ends of all columns among them.
 
     Examples
@@ -52,7 +52,7 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
         read = list(dict.fromkeys(name for own in checks for one in own for name in one.columns))
         frame, _ = dates.in_days(frame, read)
         by_slots = by_slots and len(responses) == 1
-        names, numbers, room = [], [], MOST_LEVELS if by_slots else 0
+        names, numbers, levels_left = [], [], MAX_LEVELS if by_slots else 0
         for term, own in zip(terms, checks, strict=True):
             if not own:
                 continue
@@ -64,8 +64,8 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
                     numbers += _number(term.name(), frame[columns[0]][frame[read].notna().all(axis=1)])
             elif is_plain and is_text(frame, columns):
                 levels = len(cast(pd.Categorical, arrays.column(frame[columns[0]], columns[0])).categories) - 1
-                if levels <= room:
-                    names, room = [*names, term.name()], room - levels
+                if levels <= levels_left:
+                    names, levels_left = [*names, term.name()], levels_left - levels
     except (ValueError, TypeError):  # said by `model_frame`
         return Gaussian()
     size, several = len(frame) if rows is None else rows, sum(map(bool, checks)) > 1
@@ -94,9 +94,9 @@ def _number(name: str, values: pd.Series) -> list[_Number]:
 def _curved(numbers: list[_Number], rows: int) -> list[str]:
     """Squares of the numbers, and products of two, as far as there are few of them and few rows."""
     squares = [f"{SQUARE}({one.centred})" for one in numbers if one.has_square]
-    if not squares or len(squares) > MOST_SQUARES or rows > MOST_SQUARED_ROWS:
+    if not squares or len(squares) > MAX_SQUARES or rows > MAX_SQUARED_ROWS:
         return []
-    if len(numbers) > MOST_MULTIPLIED or rows > MOST_MULTIPLIED_ROWS:
+    if len(numbers) > MAX_MULTIPLIED or rows > MAX_MULTIPLIED_ROWS:
         return squares
     factors = [f"({one.centred})" if " " in one.centred else one.centred for one in numbers]
     return squares + [f"I({a} * {b})" for a, b in combinations(factors, 2)]

@@ -27,6 +27,7 @@ from nrmmix.model.priors.measures import Prior
 from nrmmix.plots.kinds import KINDS
 from nrmmix.plots.methods import trees, variational
 from nrmmix.posterior.convergence import agreed
+from nrmmix.report.findings import DRAWS, findings
 from nrmmix.report.summary import Checked, search_summary, search_verdict, summary, variational_summary, variational_verdict
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 
 DPI = 110
 MAX_NAMED = 6  # responses that a title names
-WIDE = 1.6  # times the height, from which on a picture is wider on a narrow screen, on which pictures are scrolled and not shrunk
-DRAWS = 200  # of the posterior behind each picture of a prediction
+WIDE = 1.6  # times the height, from which on a picture is much wider where it is enlarged on a narrow screen
 HEADINGS = {  # of kinds whose names are no words of their own
     "mean": "conditional mean", "conditional": "conditional density", "slices": "conditional densities at a few values",
     "importance": "importance of covariates", "survival": "survival beside the Kaplan-Meier curve",
@@ -70,11 +70,23 @@ dd { margin: 0 0 0.4rem 1.5rem; overflow-wrap: anywhere; }
 figure { margin: 0 0 1.5rem; overflow-x: auto; }
 figcaption { color: #444; font-size: 0.9rem; max-width: 46rem; }
 img { max-width: 100%; height: auto; }
-@media (max-width: 40em) { body { padding: 0.5rem 0.9rem; } img { max-width: none; width: 30rem; } img.wide { width: 46rem; } }
+.enlarge input { position: absolute; opacity: 0; }
+.narrow { display: none; }
+@media (max-width: 40em) {
+  body { padding: 0.5rem 0.9rem; }
+  h1 { font-size: 1.3rem; }
+  pre { font-size: 0.72rem; padding: 0.6rem; }
+  .narrow { display: block; }
+  img { width: 100%; }
+  .enlarge { cursor: zoom-in; }
+  .enlarge input:focus-visible + img { outline: 2px solid #00558c; }
+  .enlarge input:checked + img { max-width: none; width: 40rem; }
+  .enlarge input:checked + img.wide { width: 62rem; }
+}
 @media print {
   @page { margin: 1.5cm; }
   body { font-size: 10pt; max-width: none; padding: 0; }
-  nav { display: none; }
+  nav, .narrow { display: none; }
   h2, h3 { break-after: avoid; }
   h3 + figure, tr { break-inside: avoid; }
   .nrmmix { font-size: 0.7rem; overflow: visible; }
@@ -128,6 +140,7 @@ def _page(fit: Result) -> str:
     note = f"<p>Predictions are averaged over {DRAWS} draws at most, evenly spaced; bands have a probability of 90%.</p>\n"
     if not any(_takes_draws(parts.drawing(kind)) for kind in parts.kinds):
         note = ""
+    found = "<ul>\n" + "\n".join(f"<li>{escape(sentence)}</li>" for sentence in findings(fit, parts.state != DOUBTFUL)) + "\n</ul>"
     links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in parts.kinds)
     return f"""\
 <!DOCTYPE html>
@@ -145,6 +158,10 @@ def _page(fit: Result) -> str:
 <h1>{title}</h1>
 <p class="verdict {parts.state}"><strong>{escape(parts.verdict)}</strong></p>
 </header>
+<section>
+<h2>What was found</h2>
+{found}
+</section>
 <nav aria-label="Contents">
 <ul>
 <li><a href="#model">Model</a></li>
@@ -164,6 +181,7 @@ def _page(fit: Result) -> str:
 </section>
 <section id="pictures">
 <h2>Pictures</h2>
+<p class="narrow">A picture that is tapped is enlarged.</p>
 {note}{pictures}
 </section>
 <section id="run">
@@ -194,7 +212,8 @@ def _picture(fit: Result, kind: str, drawing: Callable[..., Any]) -> str:
     coded = base64.b64encode(data).decode()
     kind_of = ' class="wide"' if width > WIDE * height else ""
     image = f'<img{kind_of} alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">'
-    return f"{heading}\n<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
+    label = f'<label class="enlarge"><input type="checkbox" aria-label="enlarge">{image}</label>'
+    return f"{heading}\n<figure>\n{label}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
 def _as_png(figure: Figure) -> bytes:

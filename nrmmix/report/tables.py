@@ -32,6 +32,7 @@ GREEK = (
     "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 ).split()
 
+MANY = 8  # columns, from which on they are narrower on a narrow screen
 STYLE = """\
 <style>
 .nrmmix table { border-collapse: collapse; border-top: 2px solid; border-bottom: 1px solid; margin: 0 0 0.9em 0; font-size: 0.95em; }
@@ -44,9 +45,11 @@ STYLE = """\
 .nrmmix p { max-width: 60em; }
 .nrmmix .t { overflow-x: auto; }
 @media (max-width: 40em) {
-.nrmmix table { font-size: 0.72em; }
-.nrmmix th, .nrmmix td { padding: 0.15em 0.3em; }
-.nrmmix td.l { overflow-wrap: anywhere; }
+.nrmmix table { font-size: 0.66em; }
+.nrmmix th, .nrmmix td { padding: 0.15em 0.22em; }
+.nrmmix table.many { font-size: 0.57em; }
+.nrmmix table.many th, .nrmmix table.many td { padding: 0.15em; }
+.nrmmix td.l:last-child { overflow-wrap: anywhere; }
 .nrmmix .r { white-space: normal; }
 }
 </style>"""
@@ -112,7 +115,7 @@ class Table(SimpleTable):
         self.rows, self.headings, self.aligns, self.wrap = rows, headings, aligns, wrap
 
     def as_html(self, **fmt: Any) -> str:
-        lines = ["<table>"]
+        lines = ['<table class="many">' if len(self.aligns) >= MANY else "<table>"]
         if self.title:
             lines.append(f"<caption>{html.escape(self.title)}</caption>")
         if self.headings:

@@ -4,6 +4,11 @@ A line `# %%` starts a cell of Python, `# %% [markdown]` one of text, its lines 
 likewise as comments.  `# %% [prose]` is text whose braces are filled in as those of an f-string by the names of the cells before, so that
 its figures are computed.  After a cell of Python its last expression is shown, as in a notebook.  `# %% raises` says that the cell ends
 in an exception; its message is shown, and the run fails where there is none.  Editors and Jupytext open such scripts as notebooks.
+
+A comment before the first cell, `# short: draws = 25_000 -> draws = 400`, says what stands in for a piece of code in the short form of a
+page (`nrmmix vignettes --fast`), so that the code itself has the full length alone.
+
+A page says at its end by which code it was made (`digest`) and with which version of the package; a test compares.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -25,10 +31,13 @@ from pathlib import Path
 from typing import Any
 
 from nrmmix.common import files
-from nrmmix.report.recorded import USED, MissingResults
+from nrmmix.datasets import loaders
+from nrmmix.report.recorded import USED, MissingResults, is_fast
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>\w+)\])?(?P<rest>.*)$")
+SHORT = re.compile(r"^# short: (?P<code>.+) -> (?P<instead>.+)$")
 KINDS = ("markdown", "bash", "prose")
+BRACES = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")  # of prose
 
 
 class VignetteError(RuntimeError):
@@ -79,12 +88,70 @@ def cells(source: str) -> list[Cell]:
     return found
 
 
+def shortened(source: str) -> str:
+    """Return a script in its short form, by the comments `# short: CODE -> INSTEAD` before its first cell.
+
+    A ValueError where a comment cannot be read, or where its code is not in the cells of Python exactly once.
+
+    Examples
+    --------
+    >>> shortened("# short: range(9) -> range(3)\\n\\n# %%\\nlist(range(9))\\n").splitlines()[-1]
+    'list(range(3))'
+    """
+    lines = source.splitlines()
+    head = next((number for number, line in enumerate(lines) if MARKER.match(line)), len(lines))
+    code = [False] * len(lines)
+    for cell in cells(source):
+        code[cell.line - 1:] = [cell.kind == "python"] * (len(lines) - cell.line + 1)
+    for number, line in enumerate(lines[:head], start=1):
+        if not line.startswith("# short"):
+            continue
+        found = SHORT.match(line)
+        if found is None:
+            raise ValueError(f"line {number}: {line!r} cannot be read; write '# short: CODE -> INSTEAD'.")
+        where = [j for j, is_code in enumerate(code) if is_code and found["code"] in lines[j]]
+        if len(where) != 1 or lines[where[0]].count(found["code"]) != 1:
+            count = sum(lines[j].count(found["code"]) for j in where)
+            raise ValueError(f"line {number}: {found['code']!r} must be in the cells of Python once; it is there {count} times.")
+        lines[where[0]] = lines[where[0]].replace(found["code"], found["instead"])
+    return "\n".join(lines) + "\n"
+
+
 def _uncommented(text: str, first: int) -> str:
     lines = text.splitlines()
     for offset, line in enumerate(lines):
         if line and not line.startswith("#"):
             raise ValueError(f"line {first + offset}: {line!r} is in a cell of text, whose lines begin with #.")
     return "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
+
+
+def digest(source: str) -> str:
+    """Return what changes when what a script computes does: its code, that in the braces of prose too, and tables that its code names.
+
+    Text does not count, so that it can be mended alike in script and page.  Records of benchmarks have digests of their own.
+
+    Examples
+    --------
+    >>> script = "# %% [markdown]\\n# A sum\\n# %%\\n1 + 1\\n"
+    >>> digest(script) == digest(script.replace("sum", "total")), digest(script) == digest(script.replace("1 + 1", "1 + 2"))
+    (True, False)
+    """
+    code = []
+    for cell in cells(source):
+        text = "".join(BRACES.findall(cell.text.replace("{{", "").replace("}}", ""))) if cell.kind == "prose" else cell.text
+        code += [] if cell.kind == "markdown" or not text else [f"{cell.kind} {cell.raises}\n{text}\n"]
+    found = hashlib.sha256("".join(code).encode())
+    for name in loaders.FILES:
+        if re.search(rf"(?<![a-z]){name.partition('.')[0]}(?![a-z])", "".join(code)):
+            found.update(f"{name} {hashlib.sha256(loaders.file_of(name).read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()[:16]
+
+
+def made_by(source: str) -> str:
+    """Return the line of a page that says by which code and version of the package it was made."""
+    from nrmmix import __version__
+
+    return f"<!-- made: {digest(source)} nrmmix {__version__} -->"
 
 
 @dataclass(frozen=True)
@@ -104,6 +171,7 @@ class Page:
     parts: tuple[Part, ...]
     pictures: dict[str, bytes]  # files by name
     recorded: dict[str, str]  # files of results that it has read, and digests of them
+    made: str = ""  # by which code and version
 
     @property
     def title(self) -> str:
@@ -117,6 +185,7 @@ class Page:
         parts = [_as_markdown(part, self.stem) for part in self.parts]
         # a page says from which results its figures are, and a test that these are still the same
         parts += [f"<!-- recorded: {name} {digest} -->" for name, digest in sorted(self.recorded.items())]
+        parts += [self.made] if self.made else []
         return "\n\n".join(parts) + "\n"
 
 
@@ -134,18 +203,21 @@ def _as_markdown(part: Part, stem: str) -> str:
 def play(script: Any) -> Page:
     """Run a vignette, and give back its cells with what came of them.
 
-    A VignetteError names the line of a cell that fails, or that should raise and does not; MissingResults is raised as it is.
+    In its short form where NRMMIX_FAST is set. A VignetteError names the line of a cell that fails, or that should raise and does not;
+    MissingResults is raised as it is.
     """
     source = Path(script)
+    text = source.read_text(encoding="utf-8")
+    short = shortened(text)  # in the long form too it is said where there is none
     session = Session(source.name)
     used: dict[str, str] = {}
     token = USED.set(used)
     try:
         with contextlib.chdir(Path.cwd()):  # a cell may go elsewhere
-            parts = tuple(session.played(cell) for cell in cells(source.read_text(encoding="utf-8")))
+            parts = tuple(session.played(cell) for cell in cells(short if is_fast() else text))
     finally:
         USED.reset(token)
-    return Page(source.stem, parts, session.pictures, used)
+    return Page(source.stem, parts, session.pictures, used, made_by(text))
 
 
 def run(script: Any, folder: Any) -> Path:
@@ -160,7 +232,7 @@ def run(script: Any, folder: Any) -> Path:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "sum.py").write_text("# %%\\n1 + 1\\n")
-    >>> print(run(folder / "sum.py", folder).read_text())
+    >>> print(run(folder / "sum.py", folder).read_text().partition("\\n<!-- made")[0])
     ```python
     1 + 1
     ```

@@ -30,7 +30,8 @@ Do credible intervals hold what they say? Parameters are drawn from the prior an
 draws from the posterior, and the rank of the truth among them is uniform if the sampler draws from the posterior of that model, and not
 in general if model, sampler or record has an error (simulation-based calibration: Talts et al. 2018; Modrák et al. 2023 for quantities
 that depend on the data, such as the log joint density). The data come from simulators of their own,
-[tests/calibration/simulators.py](../tests/calibration/simulators.py), exact and without anything of the package's samplers.
+[tests/calibration/simulators.py](../tests/calibration/simulators.py), exact and without anything of the package's samplers. Cells called
+`default` fit what a formula alone gives; defaults take the units of the responses from the data, and here these units are given.
 
 `mean` is that of the ranks, as shares: 0.5 where they are uniform, less where draws are too large. `spread` is their standard deviation
 as a multiple of the uniform's: more than 1 where the posterior drawn is too narrow, or draws depend on each other. `p` is of three tests

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import nrmmix as nm
-from calibration import simulators, sparse
+from calibration import defaults, simulators, sparse
 from calibration.quantities import Design, quantities
 from calibration.ranks import rank
 from calibration.simulators import Base, State
@@ -20,6 +20,7 @@ from nrmmix.posterior.diagnostics import ess
 
 CHAINS, DRAWS = 3, 33  # 99 draws a replicate
 MASS, SIGMA, WIDTH = nm.Gamma(4, 4), nm.Beta(2, 4), nm.LogNormal(-1.5, 0.4)
+DEFAULT = nm.DirichletProcess()
 DP, NGGP = nm.DirichletProcess(MASS), nm.NGGP(MASS, SIGMA)
 FIXED_SIGMA = nm.NGGP(MASS, 0.3)
 R, NU = 0.2, 6.0
@@ -37,12 +38,16 @@ class Cell:
     places: int = 0  # locations; 0 is one at each distinct covariate
     tune: int = 300
     thin: int = 10
+    formula: str = ""  # of a default; all else is what a model makes of it
     is_sparse: bool = False  # whether it is a sparse product of two covariates and a factor
     truth: Any = None  # where data come from another prior than the model's
     wrong: bool = False  # model or sampler is wrong on purpose: it must be found
 
     @property
     def base(self) -> Base:
+        if self.formula:  # of a mixture
+            family = self.model(np.random.default_rng(0).standard_normal((self.n, self.d))).family
+            return Base(np.ravel(family.m), float(family.r), float(family.nu), np.array(family.scale))
         scale = np.array([[2.0]]) if self.d == 1 else np.array([[2.0, 0.6], [0.6, 3.0]])
         return Base(np.arange(self.d, dtype=float), R, NU, scale)
 
@@ -58,6 +63,8 @@ class Cell:
 
     @property
     def description(self) -> str:
+        if self.formula:
+            return f"nm.fit({self.formula!r}), in given units"
         if self.is_sparse:
             return f"{self.prior}, SparseProduct of two covariates and a factor, {sparse.SLOTS} slots"
         if self.width is None:
@@ -65,6 +72,8 @@ class Cell:
         return f"{self.prior}, SquaredExponential({self.width}), {self.groups} covariates, {self.places or self.groups} locations"
 
     def model(self, y: np.ndarray) -> nm.Model:
+        if self.formula:
+            return defaults.model_of(self.formula, y)
         base, design = self.base, self.design
         family = nm.Gaussian(m=base.m, r=base.r, nu=base.nu, scale=base.scale)
         if self.width is None:
@@ -87,9 +96,14 @@ CELLS = (
     Cell("kernel, NGGP, width sampled", 60, FIXED_SIGMA, width=WIDTH, groups=15),
     Cell("sparse product, DP", 60, DP, is_sparse=True),
     Cell("sparse product, NGGP", 60, FIXED_SIGMA, is_sparse=True),
+    Cell("default, mixture", 100, DEFAULT, "auto", d=2, formula=defaults.MIXTURE, tune=1000, thin=20),
+    Cell("default, one covariate", 80, DEFAULT, "auto", formula="y ~ a", tune=2000, thin=40),
+    Cell("default, several covariates", 60, DEFAULT, "auto", formula="y ~ a + b + g", tune=1000, thin=20),
+    Cell("default, a factor", 60, DEFAULT, "auto", formula="y ~ g", tune=1000, thin=20),
     Cell("wrong prior of the mass", 100, nm.DirichletProcess(nm.Gamma(4, 2)), truth=DP, wrong=True),
     Cell("wrong prior of the width", 60, DP, width=nm.LogNormal(-0.8, 0.4), groups=15, truth=WIDTH, wrong=True),
     Cell("wrong prior of inclusion", 60, DP, is_sparse=True, truth=nm.Beta(8, 1), wrong=True),
+    Cell("wrong law of shrinkage", 80, DEFAULT, "auto", formula="y ~ a", tune=1000, thin=20, truth=nm.Gamma(0.5, 0.005), wrong=True),
     Cell("sampler that is not exact", 20, DP, "tree_published", thin=5, wrong=True),
 )
 BY_NAME = {cell.name: cell for cell in CELLS}
@@ -139,9 +153,9 @@ def replicate(name: str, index: int) -> Replicate:
     cell = BY_NAME[name]
     seed = np.random.SeedSequence([zlib.crc32(name.encode()), index])
     rng, fit_seed = np.random.default_rng(seed), seed.spawn(1)[0]
-    if cell.is_sparse:
+    if cell.is_sparse or (cell.formula and cell.formula != defaults.MIXTURE):
         run = {"draws": DRAWS, "tune": cell.tune, "thin": cell.thin, "chains": CHAINS, "rng": fit_seed, "cores": 1, "progress": False}
-        true, values = sparse.ranked(cell, rng, run)
+        true, values = (sparse if cell.is_sparse else defaults).ranked(cell, rng, run)
         ranks = {quantity: rank(true[quantity], draws, rng) for quantity, draws in values.items()}
         return Replicate(ranks, {quantity: ess(draws.reshape(CHAINS, DRAWS)) for quantity, draws in values.items()})
     y, truth = simulate(cell, rng)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import gammaln
 
-from calibration import simulators
+import nrmmix as nm
+from calibration import defaults, simulators
 from calibration.__main__ import Row, main, verdict
 from calibration.cells import BY_NAME, CELLS, CHAINS, DRAWS, log_joint, replicate, simulate
 from calibration.quantities import components, log_likelihood, log_predictives, weights
@@ -121,6 +123,50 @@ def test_predictive_is_a_ratio_of_likelihoods():
     assert np.allclose(log_predictives(before, cell.base, y[-1]), ratio)
 
 
+def test_defaults_are_those_of_a_model():
+    """What cells of defaults fit is what a formula alone gives, but for the units of the responses."""
+    for cell in CELLS:
+        if cell.formula:
+            y = np.random.default_rng(9).standard_normal((cell.n, cell.d))
+            model, data = cell.model(y), defaults.table(cell.n).assign(y=y[:, 0], z=y[:, -1])
+            plain = nm.Model(cell.formula, data)
+            assert (str(model.prior), str(model.kernel)) == (str(plain.prior), str(plain.kernel)) and str(model.prior) == str(cell.prior)
+            if cell.formula == defaults.MIXTURE:
+                assert (model.family.r, model.family.nu) == (plain.family.r, plain.family.nu)
+            else:
+                ours, theirs = model.family.form, plain.family.form
+                assert np.array_equal(ours.factor, theirs.factor) and np.array_equal(ours.groups, theirs.groups)
+                assert (ours.nu, ours.shrinkage, ours.scale, ours.level) == (theirs.nu, theirs.shrinkage, 1.0, 0.0)
+
+
+def test_likelihood_of_lines_is_that_of_t_and_of_the_log_joint():
+    rng = np.random.default_rng(10)
+    cell = BY_NAME["default, several covariates"]
+    model = cell.model(rng.standard_normal((cell.n, 1)))
+    z, groups = model.family.form.observe_inputs(model.frame.inputs), model.family.form.groups
+    labels, shrinkage, noise, nu = np.repeat([0, 1, 2], cell.n // 3), rng.gamma(1.0, 1.0, len(groups))[groups], 0.3, 2.0
+    y = defaults.responses(z, labels, shrinkage, noise, nu, rng)
+    t = [
+        stats.multivariate_t(None, noise / nu * (np.eye((labels == c).sum()) + z[labels == c] / shrinkage @ z[labels == c].T), nu)
+        for c in range(3)
+    ]
+    expected = sum(own.logpdf(y[labels == c, 0]) for c, own in enumerate(t))
+    other = simulators.by_appearance(rng.permutation(labels))
+    found = [defaults.log_likelihood(y[:, 0], z, one, shrinkage, noise, nu) for one in (labels, other)]
+    assert np.isclose(found[0], expected) and found[0] - found[1] > 1.0
+
+
+def test_responses_of_lines_have_their_law():
+    """Of one row they are of a t distribution of two degrees of freedom: its quantiles."""
+    rng = np.random.default_rng(11)
+    z, shrinkage, noise, nu = np.array([[1.0, -0.7], [1.0, 0.4]]), np.array([0.5, 2.0]), 0.3, 2.0
+    y = np.array([defaults.responses(z, np.array([0, 0]), shrinkage, noise, nu, rng)[:, 0] for _ in range(3000)])
+    for combination in ([1.0, 0.0], [1.0, -1.0], [1.0, 1.0]):
+        a = np.array(combination)
+        spread = np.sqrt(noise / nu * (a @ a + (a @ z) ** 2 @ (1 / shrinkage)))
+        assert stats.kstest(y @ a / spread, stats.t(nu).cdf).pvalue > 1e-4
+
+
 def test_ranks_and_their_tests():
     rng = np.random.default_rng(8)
     draws = np.array([1.0, 2.0, 2.0, 3.0])
@@ -151,7 +197,10 @@ def short_run(name, replicates):
     return {quantity: np.mean([one.ranks[quantity] for one in rows]) / (CHAINS * DRAWS) for quantity in rows[0].ranks}
 
 
-@pytest.mark.parametrize("name", ["DP, gibbs", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("NGGP, gibbs", "kernel, DP"))])
+NIGHTLY = ("NGGP, gibbs", "kernel, DP", "default, one covariate", "default, a factor")
+
+
+@pytest.mark.parametrize("name", ["DP, gibbs", *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)])
 def test_ranks_are_in_range_and_not_all_at_one_end(name):
     means = short_run(name, 4)
     assert all(0.05 < mean < 0.95 for mean in means.values())

@@ -1,5 +1,7 @@
 """How long things take, by size, beside simpler loops.  `make vignettes` runs this script and writes docs/papers/how_fast.md."""
 
+# short: for sweeps in (1000, 5000) -> for sweeps in (200, 1000)
+
 # %% [markdown]
 # # How fast
 #
@@ -20,7 +22,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import nrmmix as nm
-from nrmmix.report.recorded import is_fast, recorded
+from nrmmix.report.recorded import recorded
 
 fast, whole = recorded("how_fast"), recorded("compare")
 colors = {"ns a pair": "#D55E00", "floor": "#0072B2", "reading": "#009E73", "log and exp": "#8C8C8C"}
@@ -95,7 +97,7 @@ moves.round(2)
 model = nm.Model("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful())
 model.fit("gibbs", draws=5, tune=5, chains=1, rng=1)  # whatever has to be compiled is, now
 took = {}
-for sweeps in (200, 1000) if is_fast() else (1000, 5000):
+for sweeps in (1000, 5000):
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nm.ConvergenceWarning)  # draws are not the point here

@@ -1,5 +1,7 @@
 """Foti & Williamson (2012), slice sampling normalized kernel-weighted measures.  `make vignettes` runs this and writes docs/papers/kernel_nrm.md."""
 
+# short: run = {"draws": 1000, "tune": 2000, "thin": 16, "rng": 1} -> run = {"draws": 100, "tune": 100, "rng": 1}
+
 # %% [markdown]
 # # Three samplers of a mixture that changes with a covariate
 #
@@ -24,7 +26,7 @@ import pandas as pd
 import nrmmix as nm
 from nrmmix.posterior import diagnostics
 from nrmmix.report import claims
-from nrmmix.report.recorded import is_fast, recorded
+from nrmmix.report.recorded import recorded
 
 PAPER = {  # data, kernel: sampler: score, clusters, autocorrelation time
     ("synthetic", "box"): {"slice": (-2.70, 11.6, 2442), "sngp": (-2.67, 43.3, 2488), "finite": (-2.78, 11.7, 2497)},
@@ -41,7 +43,7 @@ train = data.drop(test.index)
 box, family = nm.Box(0.2, scale=None), nm.Gaussian(known_covariance=10.0, m=0, r=0.1)  # the kernel and the variance of the data
 infinite = nm.Model("y ~ time", train, kernel=box, family=family)
 finite = nm.Model("y ~ time", train, kernel=box, family=family, prior=nm.FiniteMixture(100, nm.Gamma(1, 1)))
-run = {"draws": 100, "tune": 100, "rng": 1} if is_fast() else {"draws": 1000, "tune": 2000, "thin": 16, "rng": 1}
+run = {"draws": 1000, "tune": 2000, "thin": 16, "rng": 1}
 fits = {
     "slice": infinite.fit("slice", **run),
     "finite": finite.fit("blocked", **run),

@@ -1,5 +1,7 @@
 """Hughes & Sudderth (2013), memoized variational inference.  `make vignettes` runs this script and writes docs/papers/memoized.md."""
 
+# short: simulate_edge_patches(20_000, -> simulate_edge_patches(5_000,
+
 # %% [markdown]
 # # Sums that are remembered: memoized variational inference
 #
@@ -23,14 +25,14 @@ import numpy as np
 
 import nrmmix as nm
 from nrmmix.report import claims
-from nrmmix.report.recorded import is_fast, recorded, vignettes
+from nrmmix.report.recorded import recorded, vignettes
 
 PAPER = {
     "edges, components": 8, "edges, runs": 10, "edges, GreedyMerge": 1,
     "digits, components": 80, "digits, components at first": 100,
     "patches, millions": 1.88, "PSNR, dB": 28.537, "within, dB": 0.05,
 }
-X, labels, _ = nm.datasets.simulate_edge_patches(5_000 if is_fast() else 20_000, rng=1)
+X, labels, _ = nm.datasets.simulate_edge_patches(20_000, rng=1)
 model = nm.Model(data=X, family=nm.Gaussian(known_mean=0.0, nu=27.0, scale=np.eye(25)), prior=nm.DirichletProcess(1.0))
 methods = {
     "memoized, births and merges": nm.MemoizedVB(),

@@ -1,5 +1,8 @@
 """A million rows in a file, from the first look to new rows.  `make vignettes` runs this script and writes docs/papers/million_rows.md."""
 
+# short: n, K, part = (1_000_000, 30, 50_000) -> n, K, part = (40_000, 12, 10_000)
+# short: run = {"draws": 500, "tune": 1000, "chains": 4} -> run = {"draws": 100, "tune": 200, "chains": 2}
+
 # %% [markdown]
 # # A million rows
 #
@@ -22,9 +25,8 @@ import numpy as np
 import pandas as pd
 
 import nrmmix as nm
-from nrmmix.report.recorded import is_fast
 
-n, K, part = (40_000, 12, 10_000) if is_fast() else (1_000_000, 30, 50_000)
+n, K, part = (1_000_000, 30, 50_000)
 folder = Path(tempfile.mkdtemp())
 rng = np.random.default_rng(1)
 centres, shares = rng.uniform(-12, 12, (K, 3)), rng.dirichlet(np.full(K, 3.0))
@@ -196,7 +198,7 @@ inside = test["y"].between(inside[0.1], inside[0.9])
 
 # %%
 some, _ = rows(1500)
-run = {"draws": 100, "tune": 200, "chains": 2} if is_fast() else {"draws": 500, "tune": 1000, "chains": 4}
+run = {"draws": 500, "tune": 1000, "chains": 4}
 chains = nm.fit("a + b + c ~ 1", some, rng=1, **run)
 one = nm.fit("a + b + c ~ 1", some, method="memoized_vb", rng=1)
 drawn = chains.draws["n_clusters"].ravel()

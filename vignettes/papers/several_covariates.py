@@ -1,5 +1,7 @@
 """Several covariates and factors, measured and shown.  `make vignettes` writes docs/papers/several_covariates.md by it."""
 
+# short: run = {"draws": 500, "tune": 1000, "thin": 2, "chains": 4} -> run = {"draws": 40, "tune": 40, "chains": 2}
+
 # %% [markdown]
 # # Several covariates
 #
@@ -40,7 +42,7 @@ import numpy as np
 import pandas as pd
 
 import nrmmix as nm
-from nrmmix.report.recorded import is_fast, recorded
+from nrmmix.report.recorded import recorded
 
 found = recorded("several_covariates")
 runs = pd.DataFrame(found["results"]["runs"])
@@ -144,7 +146,7 @@ X = rng.normal(size=(506, 3)) @ rng.normal(0, 0.6, (3, 13)) + rng.normal(0, 0.8,
 parts = {"x1": -3 * X[:, 0], "x2": bent(X[:, 1]), "x6": 2 * np.tanh(2 * X[:, 5])}
 houses = pd.DataFrame({f"x{j + 1}": X[:, j] for j in range(13)}).assign(y=20 + sum(parts.values()) + noise(X[:, 8]) * rng.normal(size=506))
 
-run = {"draws": 40, "tune": 40, "chains": 2} if is_fast() else {"draws": 500, "tune": 1000, "thin": 2, "chains": 4}
+run = {"draws": 500, "tune": 1000, "thin": 2, "chains": 4}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of convergence, which is looked at below
     fit = nm.fit("y ~ " + " + ".join(f"x{j + 1}" for j in range(13)), houses, rng=1, **run)

@@ -1,5 +1,8 @@
 """Lee & Choi (2015), tree-guided MCMC.  `make vignettes` runs this script and writes docs/papers/tree_guided.md."""
 
+# short: draws = 25_000 -> draws = 4_000
+# short: iterations = 60 -> iterations = 20
+
 # %% [markdown]
 # # Trees that propose: tree-guided MCMC, and why the published sampler is not exact
 #
@@ -25,7 +28,7 @@ from scipy.special import logsumexp
 
 import nrmmix as nm
 from nrmmix.report import claims
-from nrmmix.report.recorded import is_fast, recorded
+from nrmmix.report.recorded import recorded
 
 six = np.array([[-2.1], [-1.7], [-0.2], [0.1], [1.6], [2.4]])
 family = nm.Gaussian(known_covariance=[[0.5]], m=0.0, r=0.125)  # means from N(0, 4)
@@ -37,7 +40,7 @@ posterior = np.exp(posterior - logsumexp(posterior))
 index = {s: j for j, s in enumerate(states)}
 sizes = np.array([max(s) + 1 for s in states])
 
-draws = 4_000 if is_fast() else 25_000
+draws = 25_000
 samplers = {
     "published": nm.PublishedTreeGuided(), "published, repaired": nm.PublishedTreeGuided(repaired=("subset", "tree", "first_pick")),
     "exact": [nm.TreeGuided(), nm.Gibbs()],
@@ -115,7 +118,7 @@ level = toy.log_joint(np.unique(truth, return_inverse=True)[1])
 methods = {"Gibbs": "gibbs", "SM": [nm.SplitMerge(), nm.Gibbs()], "published": nm.PublishedTreeGuided(), "exact": "tree"}
 colors = {"Gibbs": "#8C8C8C", "SM": "#0072B2", "published": "#D55E00", "exact": "#009E73", "Gibbs_sub": "#CC79A7", "SM_sub": "#56B4E9"}
 
-iterations = 20 if is_fast() else 60
+iterations = 60
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 axes[0].scatter(X[:, 0], X[:, 1], c=truth, s=4, cmap="tab20")
 axes[0].set_title("simulated toy data, true groups")
