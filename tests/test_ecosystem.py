@@ -18,7 +18,7 @@ from scipy import stats
 import nrmmix as nm
 from nrmmix.common.progress import Progress
 from nrmmix.model.frame.tables import as_frame
-from nrmmix.posterior.leave_one_out import leave_one_out, smoothed
+from nrmmix.posterior.leave_one_out import LeaveOneOut, leave_one_out, smoothed
 
 TABLE = pd.DataFrame({"a": [1.0, 2.0, 3.5], "g": pd.Categorical(["x", "y", "x"]), "b": [True, False, True], "k": [1, 2, 3]})
 
@@ -195,6 +195,10 @@ def test_leave_one_out_says_what_cannot_be_trusted():
     fit = nm.Model(data=y).fit(draws=100, tune=50, chains=2, rng=1)
     with pytest.warns(UserWarning, match="Pareto k above 0.7"):
         assert fit.loo().n_doubtful >= 1
+    shapes = pd.DataFrame({"elpd": [-1.0, -2.0, -1.0], "pareto_k": [0.2, 0.8, 0.9]})
+    for rows, words in (shapes, "in 2 rows: refit without these"), (shapes[:2], "in 1 row: refit without it"), (shapes[:1], ""):
+        found = LeaveOneOut(-1.0, 1.0, 1.0, rows)
+        assert found.doubts.endswith(words) and bool(words) == bool(found.doubts) and (words or "every Pareto k") in str(found)
     with pytest.raises(ValueError, match="at least 50 draws, not 6"):
         leave_one_out(np.zeros((2, 3, 4)), pd.RangeIndex(4))
 

@@ -42,11 +42,19 @@ class LeaveOneOut:
         """Rows whose value cannot be trusted."""
         return int((self.rows["pareto_k"] > RELIABLE).sum())
 
+    @property
+    def doubts(self) -> str:
+        """Say in how many rows the value cannot be trusted; empty where it can in all."""
+        doubtful = self.n_doubtful
+        if not doubtful:
+            return ""
+        rows, them = ("row", "it") if doubtful == 1 else ("rows", "these")
+        return f"Pareto k above {RELIABLE} in {doubtful} {rows}: refit without {them}"
+
     def __repr__(self) -> str:
-        n, doubtful = len(self.rows), self.n_doubtful
+        n = len(self.rows)
         text = f"Leave-one-out of {n} rows: elpd {self.elpd:.1f} ± {self.se:.1f} nats, {self.elpd / n:.3f} a row; p_loo {self.p_loo:.1f}"
-        note = f"; Pareto k above {RELIABLE} in {doubtful} rows: refit without these" if doubtful else f"; every Pareto k below {RELIABLE}"
-        return text + note
+        return f"{text}; {self.doubts or f'every Pareto k below {RELIABLE}'}"
 
 
 def leave_one_out(log_density: np.ndarray, index: pd.Index) -> LeaveOneOut:

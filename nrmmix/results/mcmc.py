@@ -338,8 +338,8 @@ class MCMCResult(Saved, Result):
         from nrmmix.results.datatree import pointwise
 
         found = leave_one_out(pointwise(self), self.model.frame.index)
-        if found.n_doubtful:
-            warn(f"loo: Pareto k above 0.7 in {found.n_doubtful} rows, whose values cannot be trusted; refit without these.")
+        if found.doubts:
+            warn(f"loo: {found.doubts}.")
         return found
 
     def to_datatree(self, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
