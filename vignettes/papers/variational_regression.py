@@ -84,23 +84,26 @@ as_table = "\n".join(lines)
 # ## Bands
 
 # %%
-own, beside = (
-    pd.DataFrame(one["results"]["bands"]).set_index(["shape", "n", "where"]) for one in (recorded("bands_variational"), recorded("bands"))
+own, *of_chains_too = (
+    pd.DataFrame(recorded(name)["results"]["bands"]).set_index(["shape", "n", "where"]) for name in ("bands_variational", "bands", "bands_four")
 )
+beside = pd.concat(of_chains_too)
 lines = ["| shape | rows | where | coverage | chains | width | chains |", "|---" * 7 + "|"]
 for key, one in own.iterrows():
-    other = beside.loc[key]
-    values = [f"{one['coverage']:.2f} ± {one['coverage standard error']:.2f}", f"{other['coverage']:.2f} ± {other['coverage standard error']:.2f}"]
-    lines.append("| " + " | ".join([key[0], str(key[1]), key[2], *values, f"{one['width']:.3g}", f"{other['width']:.3g}"]) + " |")
+    both = [one, beside.loc[key]] if key in beside.index else [one]
+    coverage = [f"{of['coverage']:.2f} ± {of['coverage standard error']:.2f}" for of in both] + ["–"] * (2 - len(both))
+    width = [f"{of['width']:.3g}" for of in both] + ["–"] * (2 - len(both))
+    lines.append("| " + " | ".join([key[0], str(key[1]), key[2], *coverage, *width]) + " |")
 as_table = "\n".join(lines)
 sets = recorded("bands_variational")["settings"]["sets"]
-inside = own.xs("inside", level="where")["coverage"].mean(), beside.loc[[key for key in own.index if key[2] == "inside"], "coverage"].mean()
+inside = [key for key in own.index if key[2] == "inside" and key in beside.index]
+share, share_of_chains = (table.loc[inside, "coverage"].mean() for table in (own, beside))
 
 # %% [prose]
 # Bands of curves hold what one start takes for given, its codes, shrinkage and noise scale, and lack that rows could be divided otherwise than
-# some start has it. `python -m benchmarks.bands wave step --method vb` measures 90% bands of the mean, truth known, x uniform on
-# two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. Inside the data they hold the
-# mean in {inside[0]:.2f} of all points, those of chains in {inside[1]:.2f}.
+# some start has it. `python -m benchmarks.bands wave step four --method vb` measures 90% bands of the mean, truth known, x uniform on
+# two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. In shape `four`
+# two of four covariates matter. Inside the data bands hold the mean in {share:.2f} of all points, those of chains in {share_of_chains:.2f}.
 #
 # {as_table}
 #
@@ -136,6 +139,12 @@ for one in large.itertuples():
     lines.append(f"| {one.rows:,} | {one.kernel} | {one.start:.0f} | {one.microseconds:.1f} | {one.megabytes:.0f} | {gap:.3f} |")
 as_table = "\n".join(lines)
 starts = large["starts"].max()
+boosted = " ".join(
+    f"Of {one['rows']:,} such rows {one['starts']} starts end {one['truth'] - one['log density']:.3f} nats below the law, in "
+    f"{one['starts'] * (one['start'] + 20e-6 * one['rows'] * one['microseconds']):.0f} CPU s; NGBoost {one['NGBoost, version']}, normal, its "
+    f"number of trees found by a tenth of the rows, {one['truth'] - one['NGBoost']:.3f}, in {one['NGBoost, CPU s']:.0f} CPU s."
+    for one in recorded("variational_boosting")["results"]["rows"]
+)
 
 # %% [prose]
 # {starts} starts and twenty passes over a simulated table of six covariates, 100 components, whose law is known. Of more than 10,000 rows a start is
@@ -144,6 +153,8 @@ starts = large["starts"].max()
 # is how far the held-out log density stays below that of the law that made the rows.
 #
 # {as_table}
+#
+# {boosted}
 #
 # `nm.MemoizedVB(executor="threads")` visits batches in threads, to the same bits.
 #
