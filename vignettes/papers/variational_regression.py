@@ -84,10 +84,10 @@ as_table = "\n".join(lines)
 # ## Bands
 
 # %%
-own, *of_chains_too = (
-    pd.DataFrame(recorded(name)["results"]["bands"]).set_index(["shape", "n", "where"]) for name in ("bands_variational", "bands", "bands_four")
+own, beside = (
+    pd.concat([pd.DataFrame(recorded(name)["results"]["bands"]) for name in names]).set_index(["shape", "n", "where"])
+    for names in (("bands_variational", "bands_four_variational"), ("bands", "bands_four"))
 )
-beside = pd.concat(of_chains_too)
 lines = ["| shape | rows | where | coverage | chains | width | chains |", "|---" * 7 + "|"]
 for key, one in own.iterrows():
     both = [one, beside.loc[key]] if key in beside.index else [one]
@@ -95,15 +95,16 @@ for key, one in own.iterrows():
     width = [f"{of['width']:.3g}" for of in both] + ["–"] * (2 - len(both))
     lines.append("| " + " | ".join([key[0], str(key[1]), key[2], *coverage, *width]) + " |")
 as_table = "\n".join(lines)
-sets = recorded("bands_variational")["settings"]["sets"]
+sets, sets_of_four = (recorded(name)["settings"]["sets"] for name in ("bands_variational", "bands_four_variational"))
 inside = [key for key in own.index if key[2] == "inside" and key in beside.index]
 share, share_of_chains = (table.loc[inside, "coverage"].mean() for table in (own, beside))
 
 # %% [prose]
 # Bands of curves hold what one start takes for given, its codes, shrinkage and noise scale, and lack that rows could be divided otherwise than
-# some start has it. `python -m benchmarks.bands wave step four --method vb` measures 90% bands of the mean, truth known, x uniform on
-# two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. In shape `four`
-# two of four covariates matter. Inside the data bands hold the mean in {share:.2f} of all points, those of chains in {share_of_chains:.2f}.
+# some start has it. `python -m benchmarks.bands wave step --method vb` measures 90% bands of the mean, truth known, x uniform on
+# two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. In shape
+# `four`, {sets_of_four} tables each, two of four covariates matter. Inside the data bands hold the mean in {share:.2f} of all points where
+# chains do in {share_of_chains:.2f}.
 #
 # {as_table}
 #
