@@ -84,9 +84,10 @@ as_table = "\n".join(lines)
 # ## Bands
 
 # %%
+one_covariate, four = recorded("bands_variational"), recorded("bands_four_variational")
 own, beside = (
-    pd.concat([pd.DataFrame(recorded(name)["results"]["bands"]) for name in names]).set_index(["shape", "n", "where"])
-    for names in (("bands_variational", "bands_four_variational"), ("bands", "bands_four"))
+    pd.concat([pd.DataFrame(one["results"]["bands"]) for one in pair]).set_index(["shape", "n", "where"])
+    for pair in ((one_covariate, four), (recorded("bands"), recorded("bands_four")))
 )
 lines = ["| shape | rows | where | coverage | chains | width | chains |", "|---" * 7 + "|"]
 for key, one in own.iterrows():
@@ -95,7 +96,7 @@ for key, one in own.iterrows():
     width = [f"{of['width']:.3g}" for of in both] + ["–"] * (2 - len(both))
     lines.append("| " + " | ".join([key[0], str(key[1]), key[2], *coverage, *width]) + " |")
 as_table = "\n".join(lines)
-sets, sets_of_four = (recorded(name)["settings"]["sets"] for name in ("bands_variational", "bands_four_variational"))
+sets, sets_of_four = one_covariate["settings"]["sets"], four["settings"]["sets"]
 inside = [key for key in own.index if key[2] == "inside" and key in beside.index]
 share, share_of_chains = (table.loc[inside, "coverage"].mean() for table in (own, beside))
 
