@@ -67,6 +67,7 @@ def fits() -> dict[str, Callable[[], Any]]:
     own = _tables()
     one, two, y_x = "velocity_km_s ~ 1", "eruptions_min + waiting_min ~ 1", "accel_g ~ times_ms"
     fixed = nm.Regression("1 + times_ms", shrinkage=None)
+    curved = nm.Regression("1 + t + s + square(t - 0.496463) + square(s - 0.507444)", shrinkage=nm.Gamma(0.5, 0.05))
     flowers = " + ".join(iris.columns[:4]) + " ~ 1"
     mixed = {"x": nm.Gaussian(), "count": nm.Poisson(exposure="days"), "yes": nm.Bernoulli(), "colour": nm.Categorical()}
 
@@ -119,7 +120,7 @@ def fits() -> dict[str, Callable[[], Any]]:
             "x ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t", shrinkage=None), prior=nm.NormalizedStable(0.3)),
         "regression, sampled shrinkage": fit(y_x, mcycle, "gibbs"),
         "regression components, sampled shrinkage": fit("x + s ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t"), prior=nm.NGGP()),
-        "sparse product, lines": fit("x ~ t + s", own["mixed"], "gibbs"),
+        "sparse product, lines": fit("x ~ t + s", own["mixed"], "gibbs", family=curved),
         "sparse product with a factor, NGGP": fit(
             "x ~ t + s + colour", own["mixed"], "split_merge", prior=nm.NGGP(), family=nm.Gaussian(), kernel=nm.SparseProduct(slots=40)),
         "sparse product, slice, Pitman-Yor": fit(
