@@ -169,7 +169,8 @@ def test_sums_are_those_of_numpy():
         one, other = Summary(y), StreamedSummary(len(y), pieces, span, True)
         assert np.array_equal(one.means(), np.nanmean(y, axis=0)) and np.array_equal(one.variances(), np.nanvar(y, axis=0, ddof=1))
         assert np.array_equal(one.means(), other.means()) and np.array_equal(one.variances(), other.variances())
-        assert one.reach(np.zeros(d), np.full(d, 3.0)) == other.reach(np.zeros(d), np.full(d, 3.0)) == np.nanmax(np.abs(y / 3.0))
+        centre, spread = np.zeros(d), np.full(d, 3.0)
+        assert one.max_distance(centre, spread) == other.max_distance(centre, spread) == np.nanmax(np.abs(y / 3.0))
     for n in (1, 7, 8191, 8193, 100_003):
         x = RNG.normal(size=(n, 1))
         assert column_sums(n, iter(np.array_split(x, 5)))[0] == x.sum(axis=0)[0]

@@ -12,6 +12,7 @@ from scipy import stats
 import nrmmix as nm
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.kernels.chain import start
+from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.pack import arrays_of
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import converged, verdict
@@ -76,16 +77,22 @@ def test_seed_draws_the_same_again(mixture):
 
 def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
     seen = []
+
+    def given(rows):
+        return rows.data if isinstance(rows, NewRows) else rows
+
     module = SimpleNamespace(
-        predict=lambda *args, **options: seen.append((args, options)) or "table",
-        log_density=lambda *args: seen.append((args, {})) or "series",
+        predict=lambda posterior, rows, *args, **options: seen.append(((posterior, given(rows), *args), options)) or "table",
+        log_density=lambda posterior, rows, *args: seen.append(((posterior, given(rows), *args), {})) or "series",
     )
     monkeypatch.setitem(__import__("sys").modules, "nrmmix.posterior.predict.tables", module)
     assert mixture.predict("rows", "density", at=[1.0], q=0.3, interval=0.5, draws=9, rng=3) == "table"
     assert mixture.log_density("rows") == "series"
     assert callable(seen[0][1].pop("estimate"))
     assert seen == [
-        ((mixture.posterior, "rows", "density"), {"at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3, "response": None}),
+        ((mixture.posterior, "rows", "density"), {
+            "at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3, "response": None, "given": None, "units": "formula",
+        }),
         ((mixture.posterior, "rows", 1000, "density"), {}),
     ]
 
