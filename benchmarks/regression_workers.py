@@ -1,6 +1,6 @@
 """What of a pass of a density regression is done by workers, and what travels: CPU seconds, bytes.
 
-    python -m benchmarks.regression_workers [--rows N ...] [--components M ...] [--workers W] [--clock]
+    python -m benchmarks.regression_workers [--rows N ...] [--components M ...] [--workers W] [--clock] [--passes N] [--runs N]
 
 Of a simulated table of six covariates, in 20 rounds of W batches, coordinate ascent from one start: CPU microseconds a row and pass of
 the visits, which workers do, and of all else, which the process of the fit does between them; the share of the latter, and how many times
@@ -8,7 +8,8 @@ as fast W workers can be at most by these two, (visits + rest) / (visits / W + r
 message its bytes, as it is sent, and by the formula of `message`; milliseconds of a sum of two messages.
 
 With `--clock`, seconds of the same passes by the clock, for one process, W threads and W processes of a Dask cluster on this machine, and
-how many times as fast as the first the others are: medians of three runs, which take turns.
+how many times as fast as the first the others are: medians of runs that take turns, three of five passes each if nothing else is said.
+A round has a twentieth of the rows: what is done between rounds, and what travels, is the smaller a share the more rows there are.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def climb_of(n: int, components: int, workers: int, executor: OneProcess) -> Cli
     return Climb(Memory(rows, ROUNDS * workers, workers, executor), start, rng, search=False)
 
 
-def measured(n: int, components: int, workers: int, passes: int = 5) -> dict[str, float]:
+def measured(n: int, components: int, workers: int, passes: int) -> dict[str, float]:
     """Of n rows, after a pass in which everything is compiled."""
     executor = Measured()
     with executor.open():
@@ -88,7 +89,7 @@ def measured(n: int, components: int, workers: int, passes: int = 5) -> dict[str
     }
 
 
-def by_the_clock(n: int, components: int, workers: int, passes: int = 5, runs: int = 3) -> dict[str, float]:
+def by_the_clock(n: int, components: int, workers: int, passes: int, runs: int) -> dict[str, float]:
     """Seconds of the passes by executor, after one in which everything is compiled and every worker has its rows."""
     from dask.distributed import Client, LocalCluster
 
@@ -114,8 +115,11 @@ if __name__ == "__main__":
     parser.add_argument("--components", type=int, nargs="*", default=[40, 100])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--clock", action="store_true")
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
     for n in given.rows:
         for components in given.components:
-            figures = (by_the_clock if given.clock else measured)(n, components, given.workers)
+            asked = n, components, given.workers, given.passes
+            figures = by_the_clock(*asked, given.runs) if given.clock else measured(*asked)
             print("  ".join(f"{name} {value:.4g}" for name, value in figures.items()), flush=True)

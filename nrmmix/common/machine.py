@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def one_blas_thread() -> Iterator[None]:
     ...     pass
     """
     with _HELD:
-        _DEPTH.append([(put, get()) for put, get in blas_pools()] if not _DEPTH else [])
+        _DEPTH.append([(put, get()) for put, get in pools_of(len(sys.modules))] if not _DEPTH else [])
         for put, _ in _DEPTH[0]:
             put(1)
     try:
@@ -145,6 +146,12 @@ def one_blas_thread() -> Iterator[None]:
                 _DEPTH.clear()
             else:
                 _DEPTH.pop()
+
+
+@lru_cache(1)
+def pools_of(modules: int) -> list[tuple[Callable[[int], Any], Callable[[], int]]]:
+    """Return `blas_pools()`, sought anew when the number of modules has changed: a search takes 10 ms, and workers ask often."""
+    return blas_pools()
 
 
 def blas_pools() -> list[tuple[Callable[[int], Any], Callable[[], int]]]:

@@ -22,7 +22,7 @@ def born(climb: Climb) -> tuple[KernelFactors, int]:
     free = np.flatnonzero(now.N < LEAST_COUNT)[:AT_ONCE]
     share = np.zeros_like(r)  # of each row in its component that a part of its own would begin with
     for first, last, features, _ in rows.blocks():
-        share[first:last] = features.scores(now.eta).T
+        features.scores_by_row(now.eta, share[first:last])
     for m in range(now.n_components):
         own = r[:, m] >= LEAST_COUNT
         share[:, m] = (share[:, m] <= np.quantile(share[own, m], WORST)) * r[:, m] if own.sum() >= FEWEST_FIT else 0.0

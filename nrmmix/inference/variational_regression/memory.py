@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.inference.executors import OneProcess, Span
 from nrmmix.inference.variational.memory import Batches, checksum, crc
 from nrmmix.kernels.variational import visit_rows
-from nrmmix.model.families.exponential import Features, Statistics, joined
+from nrmmix.model.families.exponential import BLOCK, Features, Statistics, joined
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.streaming import Piece
 from nrmmix.model.priors.binned import Binned
@@ -152,8 +152,9 @@ class LocalStep:
         M, S = self.eta.shape
         N, s, sums, scratch = np.zeros(M), np.zeros((M, S)), np.zeros(2), np.empty(M)
         H, G, inverse_k = np.zeros(self.log_k.shape), np.zeros(self.log_k.shape), np.exp(-self.log_k)
+        buffer = np.empty((min(BLOCK, rows.n), M))  # one for all blocks: threads that ask for memory wait for each other
         for first, last, features, bins in rows.blocks():
-            r = np.ascontiguousarray(features.scores(self.eta).T)
+            r = features.scores_by_row(self.eta, buffer)
             r += self.const
             w = NOTHING if kept is None else kept.w[first:last]
             often = rows.statistics.weight_of(slice(first, last))

@@ -29,6 +29,18 @@ class Features(NamedTuple):
             out += eta[:, :first] @ self.dense
         return out
 
+    def scores_by_row(self, eta: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Fill the first rows of a buffer (at least b, K) with the scores, row by row, and return these (b, K)."""
+        first = 0 if self.dense is None else len(self.dense)
+        if self.sparse is None:
+            assert self.dense is not None  # one of them is there
+            return np.matmul(self.dense.T, eta.T, out=out[: self.dense.shape[1]])
+        out = out[: self.sparse.shape[0]]
+        out[:] = self.sparse @ np.ascontiguousarray(eta[:, first:].T)
+        if self.dense is not None:
+            out += self.dense.T @ eta[:, :first].T
+        return out
+
     def totals(self, weights: np.ndarray) -> np.ndarray:
         """Sums (K, S) of the statistics by weights (K, b)."""
         if self.sparse is None:
