@@ -3,8 +3,8 @@
     python -m benchmarks.variational [PROBLEM ...] [--seeds 3] [--components K] [--others] [--json FILE.json]
 
 Of each problem first full inference started at the true labels; then fits from one component with births and merges, where `--components`
-is given also from K with merges alone, and with `--others` full and stochastic inference and GreedyMerge from K or 25.  Stochastic inference
-takes the steps (t + delay)^-kappa of the paper's three settings: a) kappa 0.5, delay 10, b) 0.5, 100, c) 0.9, 10.  Where the file of
+is given also from K with merges alone, and with `--others` full and stochastic inference and GreedyMerge from K or 25.  Steps of stochastic
+inference are (t + delay)^-kappa in the three settings of the paper: a) kappa 0.5, delay 10, b) 0.5, 100, c) 0.9, 10.  Where the file of
 `--json` has fits already, those that it lacks are added: more seeds, or what a run that was ended has left.  A problem called `pass`
 compares a pass with its two products and the forming of statistics, and with twice the rows.
 """
