@@ -8,18 +8,21 @@ as fast W workers can be at most by these two, (visits + rest) / (visits / W + r
 message its bytes, as it is sent, and by the formula of `message`; milliseconds of a sum of two messages.
 
 With `--clock`, seconds of the same passes by the clock, for one process, W threads and W processes of a Dask cluster on this machine, and
-how many times as fast as the first the others are: medians of runs that take turns, three of five passes each if nothing else is said.
-A round has a twentieth of the rows: what is done between rounds, and what travels, is the smaller a share the more rows there are.
+how many times as fast as the first the others are; for what the machine can do, the same of W processes that do all passes each, W times
+the work, and know nothing of each other.  Medians of runs that take turns, three of five passes each if nothing else is said.  A round has
+a twentieth of the rows: what is done between rounds, and what travels, is the smaller a share the more rows there are.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import pickle
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,9 +30,10 @@ import nrmmix as nm
 from benchmarks.variational_regression import simulated
 from nrmmix.inference.executors import Dask, OneProcess, Span, Threads
 from nrmmix.inference.variational_regression.climb import Climb
-from nrmmix.inference.variational_regression.memory import LocalStep, Memory, added, sample_of
+from nrmmix.inference.variational_regression.memory import BinnedRows, LocalStep, Memory, added, sample_of
 from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.inference.variational_regression.start import cut
+from nrmmix.posterior.kernel_factors import KernelFactors
 
 ROUNDS, START = 20, 5000  # rounds of a pass, rows that a start is found on
 
@@ -55,22 +59,33 @@ def message(components: int, covariates: int, places: int, statistics: int) -> f
     return 8.0 * (components * (1 + statistics + 2 * covariates * places) + 4)
 
 
-def climb_of(n: int, components: int, workers: int, executor: OneProcess) -> Climb:
-    """Coordinate ascent on a simulated table of n rows, from its start, in ROUNDS of as many batches as there are workers."""
-    rng = np.random.default_rng(1)
-    model = nm.Model("y ~ x0 + x1 + x2 + x3 + x4 + x5", simulated(n, rng)[0])
-    binned = binned_of(model)
-    rows = rows_of_model(model, binned)
-    start = cut(binned, rows.statistics.side, model.prior.mass, sample_of(rows, START, rng), components, rng, 0.0)
-    return Climb(Memory(rows, ROUNDS * workers, workers, executor), start, rng, search=False)
+class Case(NamedTuple):
+    """A simulated table and the factors that its fit starts from."""
+
+    rows: BinnedRows
+    start: KernelFactors
+
+    @classmethod
+    def of(cls, n: int, components: int) -> Case:
+        rng = np.random.default_rng(1)
+        model = nm.Model("y ~ x0 + x1 + x2 + x3 + x4 + x5", simulated(n, rng)[0])
+        binned = binned_of(model)
+        rows = cast(BinnedRows, rows_of_model(model, binned))
+        start = cut(binned, rows.statistics.side, model.prior.mass, sample_of(rows, START, rng), components, rng, 0.0)
+        return cls(rows, start)
+
+    def climb(self, workers: int, executor: OneProcess) -> Climb:
+        """Coordinate ascent from the start, in ROUNDS of as many batches as there are workers, after a pass in which all is compiled."""
+        climb = Climb(Memory(self.rows, ROUNDS * workers, workers, executor), self.start, np.random.default_rng(1), search=False)
+        climb.run(1, 0.0)
+        return climb
 
 
 def measured(n: int, components: int, workers: int, passes: int) -> dict[str, float]:
     """Of n rows, after a pass in which everything is compiled."""
     executor = Measured()
     with executor.open():
-        climb = climb_of(n, components, workers, executor)
-        climb.run(1, 0.0)
+        climb = Case.of(n, components).climb(workers, executor)
         executor.visits, begun = 0.0, time.process_time()
         climb.run(1 + passes, 0.0)
         whole, visits = time.process_time() - begun, executor.visits
@@ -91,22 +106,55 @@ def measured(n: int, components: int, workers: int, passes: int) -> dict[str, fl
 
 def by_the_clock(n: int, components: int, workers: int, passes: int, runs: int) -> dict[str, float]:
     """Seconds of the passes by executor, after one in which everything is compiled and every worker has its rows."""
+    case = Case.of(n, components)
+    seconds: dict[str, list[float]] = {"one process": [], "threads": [], "processes": [], "independent": []}
+    for _ in range(runs):
+        seconds["one process"].append(case_seconds(case, workers, passes, OneProcess()))
+        seconds["threads"].append(case_seconds(case, workers, passes, Threads(workers)))
+        with cluster_of(workers) as client:  # an idle cluster takes a fifth of a core: it is there for its own turn alone
+            seconds["processes"].append(case_seconds(case, workers, passes, Dask(client)))
+        seconds["independent"].append(independent_seconds(case, workers, passes))
+    median = {name: statistics.median(own) for name, own in seconds.items()}
+    times = {name: median["one process"] / median[name] for name in ("threads", "processes")}
+    times["independent"] = workers * median["one process"] / median["independent"]
+    return {"rows": n, "components": components} | median | {f"{name}, times as fast": value for name, value in times.items()}
+
+
+def case_seconds(
+    case: Case, workers: int, passes: int, executor: OneProcess, ready: Callable[[], object] = lambda: None,
+) -> float:
+    with executor.open() as opened:
+        climb = case.climb(workers, opened)
+        ready()
+        begun = time.perf_counter()
+        climb.run(1 + passes, 0.0)
+        return time.perf_counter() - begun
+
+
+def independent_seconds(case: Case, workers: int, passes: int) -> float:
+    """Seconds of the slowest of so many processes that do all of it each, all at once."""
+    context = multiprocessing.get_context("fork")
+    barrier, found = context.Barrier(workers), context.Queue()
+
+    def one() -> None:
+        found.put(case_seconds(case, workers, passes, OneProcess(), barrier.wait))
+
+    made = [context.Process(target=one) for _ in range(workers)]
+    for process in made:
+        process.start()
+    slowest = max(found.get() for _ in made)
+    for process in made:
+        process.join()
+    return slowest
+
+
+@contextmanager
+def cluster_of(workers: int) -> Iterator[Any]:
+    """Give the client of a Dask cluster of so many processes on this machine."""
     from dask.distributed import Client, LocalCluster
 
     with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-        executors = {"one process": OneProcess(), "threads": Threads(workers), "processes": Dask(client)}
-        seconds: dict[str, list[float]] = {name: [] for name in executors}
-        for _ in range(runs):
-            for name, executor in executors.items():
-                with executor.open() as opened:
-                    climb = climb_of(n, components, workers, opened)
-                    climb.run(1, 0.0)
-                    begun = time.perf_counter()
-                    climb.run(1 + passes, 0.0)
-                    seconds[name].append(time.perf_counter() - begun)
-    median = {name: statistics.median(own) for name, own in seconds.items()}
-    ratios = {f"{name}, times as fast": median["one process"] / median[name] for name in ("threads", "processes")}
-    return {"rows": n, "components": components} | median | ratios
+        yield client
 
 
 if __name__ == "__main__":

@@ -63,43 +63,48 @@ def dot(a, b):
     return total
 
 
-@fast
-def add_products(total, a, b, factor):
-    for m in range(total.shape[0]):
-        total[m] += factor * a[m] * b[m]
-
-
 @root
 @kernel
-def visit_rows(scores, bins, log_k, inverse_k, log_weight, w, kept, H, G, sums, often):
-    """Local steps of rows: scores (b, M) become r; H, G (q, B, M) and sums gain theirs, as often as each row counts (b,), or once.
+def visit_rows(scores, bins, log_k, log_weight, w, kept, H, W, sums, often):
+    """Local steps of rows: scores (b, M) become r; H, W (q, B, M) gain r and w, and sums theirs, as often as each row counts (b,), or once.
 
-    G gains w / k_j, which over E pi is what a covariate's own factor of the rate is multiplied by.  sums: entropy of r; log v.  `kept`
-    (b, M) gets w where it has rows; `w` (M,) is scratch.
+    sums: entropy of r; log v.  `kept` (b, M) gets w where it has rows.  `w` (some, M) is scratch: so many rows go through the tables of one
+    covariate after the other, which stay in the cache that a core has to itself.
     """
-    M = w.shape[0]
+    entropy, log_v = 0.0, 0.0  # no entries of sums: those of another thread may be in the same cache line
+    for first in range(0, scores.shape[0], w.shape[0]):
+        last = min(first + w.shape[0], scores.shape[0])
+        own, at = scores[first:last], bins[first:last]
+        add_log_kernels(own, at, log_k, w)
+        for i in range(own.shape[0]):
+            times = often[first + i] if often.shape[0] > 0 else 1.0
+            add_times(w[i], log_weight, 1.0)
+            top = largest(w[i])
+            log_v -= times * (top + math.log(normalise(w[i], top)))
+            entropy += times * entropy_of(own[i], largest(own[i]))
+            if kept.shape[0] > 0:
+                for m in range(w.shape[1]):
+                    kept[first + i, m] = w[i, m]
+        for j in range(bins.shape[1]):
+            for i in range(own.shape[0]):
+                times, b = often[first + i] if often.shape[0] > 0 else 1.0, at[i, j]
+                add_times(H[j, b], own[i], times)
+                add_times(W[j, b], w[i], times)
+    sums[0] += entropy
+    sums[1] += log_v
+
+
+@kernel
+def add_log_kernels(scores, bins, log_k, total):
+    """Rows of total (some, M) become the sums of the log kernels of scores (b, M), b at most so many, which gain these."""
     for i in range(scores.shape[0]):
-        times = often[i] if often.shape[0] > 0 else 1.0
-        score = scores[i]
-        for m in range(M):
-            w[m] = log_weight[m]
-        for j in range(bins.shape[1]):
-            row = log_k[j, bins[i, j]]
-            add_times(w, row, 1.0)
-            add_times(score, row, 1.0)
-        top = largest(w)
-        sums[1] -= times * (top + math.log(normalise(w, top)))
-        top = largest(score)
-        own = scores[i]
-        total = entropy_of(own, top)
-        sums[0] += times * total
-        for j in range(bins.shape[1]):
-            b = bins[i, j]
-            add_times(H[j, b], own, times)
-            add_products(G[j, b], w, inverse_k[j, b], times)
-        if kept.shape[0] > 0:
-            for m in range(M):
-                kept[i, m] = w[m]
+        for m in range(scores.shape[1]):
+            total[i, m] = 0.0
+    for j in range(bins.shape[1]):
+        for i in range(scores.shape[0]):
+            add_times(total[i], log_k[j, bins[i, j]], 1.0)
+    for i in range(scores.shape[0]):
+        add_times(scores[i], total[i], 1.0)
 
 
 @fast

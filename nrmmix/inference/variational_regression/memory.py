@@ -12,13 +12,15 @@ import numpy as np
 from nrmmix.inference.executors import OneProcess, Span
 from nrmmix.inference.variational.memory import Batches, checksum, crc
 from nrmmix.kernels.variational import visit_rows
-from nrmmix.model.families.exponential import BLOCK, Features, Statistics, joined
+from nrmmix.model.families.exponential import Features, Statistics, joined
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.streaming import Piece
 from nrmmix.model.priors.binned import Binned
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 NOTHING, ONCE = np.zeros((0, 0)), np.zeros(0)
+BLOCK = 2048  # rows whose statistics are held at once: threads wait for each other between blocks
+AT_ONCE = 64  # rows that go through the table of one covariate after that of another
 
 
 class Seen(NamedTuple):
@@ -80,7 +82,7 @@ class BinnedRows:
 
     def blocks(self) -> Iterator[tuple[int, int, Features, np.ndarray]]:
         """Blocks of all rows, and their bins."""
-        for first, last, features in self.statistics.blocks(0, self.n):
+        for first, last, features in self.statistics.blocks(0, self.n, BLOCK):
             yield first, last, features, self.bins[first:last]
 
 
@@ -150,22 +152,22 @@ class LocalStep:
 
     def __call__(self, rows: BinnedRows, span: Span | None = None, kept: Kept | None = None) -> Seen:
         M, S = self.eta.shape
-        N, s, sums, scratch = np.zeros(M), np.zeros((M, S)), np.zeros(2), np.empty(M)
-        H, G, inverse_k = np.zeros(self.log_k.shape), np.zeros(self.log_k.shape), np.exp(-self.log_k)
-        buffer = np.empty((min(BLOCK, rows.n), M))  # one for all blocks: threads that ask for memory wait for each other
+        N, s, sums, scratch = np.zeros(M), np.zeros((M, S)), np.zeros(2), np.empty((AT_ONCE, M))
+        H, W = np.zeros(self.log_k.shape), np.zeros(self.log_k.shape)
+        buffer = np.empty((min(BLOCK, rows.n), M))
         for first, last, features, bins in rows.blocks():
             r = features.scores_by_row(self.eta, buffer)
             r += self.const
             w = NOTHING if kept is None else kept.w[first:last]
             often = rows.statistics.weight_of(slice(first, last))
-            visit_rows(r, bins, self.log_k, inverse_k, self.log_weight, scratch, w, H, G, sums, ONCE if often is None else often)
+            visit_rows(r, bins, self.log_k, self.log_weight, scratch, w, H, W, sums, ONCE if often is None else often)
             if kept is not None:
                 kept.r[first:last] = r
             if often is not None:
                 r *= often[:, None]
             N += r.sum(axis=0)
             s += features.totals(r.T)
-        G /= np.exp(self.log_weight)
+        G = W * np.exp(-self.log_k) / np.exp(self.log_weight)  # without a covariate's own factor, which all rows of a bin share, and E pi
         checks: tuple[tuple[int, ...], ...] = ()
         if self.is_checked:
             assert span is not None

@@ -105,11 +105,11 @@ class Statistics:
         of_sparse, own = None if self.sparse is None else self.sparse[first:last], slice(first, last)
         return Statistics(self.side, self.parts, self.dense[:, own], of_sparse, self.log_h[own], self.weight_of(own))
 
-    def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
-        """Blocks of rows from the first to before the last; what one holds is lost with the next."""
-        buffer = np.empty((self.side.n_dense, min(BLOCK, max(last - first, 1))))
-        for start in range(first, last, BLOCK):
-            stop = min(start + BLOCK, last)
+    def blocks(self, first: int, last: int, size: int = BLOCK) -> Iterator[tuple[int, int, Features]]:
+        """Blocks of so many rows from the first to before the last; what one holds is lost with the next."""
+        buffer = np.empty((self.side.n_dense, min(size, max(last - first, 1))))
+        for start in range(first, last, size):
+            stop = min(start + size, last)
             yield start, stop, self._features(start, stop, buffer)
 
     def whole(self) -> Features:
