@@ -1,10 +1,14 @@
 """`python -m calibration`: all cells, their p values, and docs/calibration.md; it fails where ranks are not uniform, or where they are
-although model or sampler is wrong on purpose."""
+although model or sampler is wrong on purpose.
+
+With `--to` each cell is kept in `kept.json` when it is done, and the page written from there, so that a run that was ended goes on.
+"""
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import platform
 import subprocess
 import sys
@@ -12,7 +16,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -20,7 +24,9 @@ import scipy
 
 from calibration.cells import BY_NAME, CELLS, CHAINS, DRAWS, Cell, Replicate, replicate
 from calibration.ranks import Uniformity, holm, spread_out, uniformity
+from tests.nightly import PARTS, digest
 
+KEPT = Path(__file__).with_name("kept.json")  # of cells of the page
 LEVEL = 0.01  # of all tests together
 WRONG_SHARE = 3  # what is wrong on purpose gets a third of the replicates
 
@@ -36,7 +42,8 @@ that depend on the data, such as the log joint density). The data come from simu
 `mean` is that of the ranks, as shares: 0.5 where they are uniform, less where draws are too large. `spread` is their standard deviation
 as a multiple of the uniform's: more than 1 where the posterior drawn is too narrow, or draws depend on each other. `p` is of three tests
 together, Kolmogorov-Smirnov, mean and spread, by Bonferroni; the verdict adjusts all p values for their number by Holm's method and fails
-below {level}. `draws` is the median effective number of the {draws} draws. `make calibration` writes this page.
+below {level}. `draws` is the median effective number of the {draws} draws. `make calibration` writes this page, and goes on where an
+earlier run was ended; a cell is run again where the package or the cells have changed.
 
 {about}
 
@@ -50,6 +57,11 @@ class Row(NamedTuple):
     quantity: str
     found: Uniformity
     effective: float
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What a file keeps of it."""
+        return {"quantity": self.quantity, **self.found._asdict(), "draws": self.effective}
 
     def __str__(self) -> str:
         cell, found = self.cell, self.found
@@ -87,15 +99,48 @@ def verdict(rows: list[Row]) -> tuple[str, bool]:
     return "\n\n".join(lines), not failed
 
 
-def about(seconds: float, processes: int) -> str:
+def place() -> dict[str, str]:
     """Date, commit and versions."""
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], capture_output=True, text=True, cwd=Path(__file__).parent, check=True).stdout.strip()
 
-    changed = " with changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = "+" if git("status", "--porcelain", "--untracked-files=no") else ""
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, numba {numba.__version__}"
-    commit = f"commit {git('rev-parse', '--short', 'HEAD')}{changed}"
-    return f"{datetime.date.today()}, {commit}; {versions}; {seconds / 60:.0f} minutes in {processes} process{'es' * (processes > 1)}."
+    return {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short=12", "HEAD") + changed, "versions": versions}
+
+
+Kept = dict[str, dict[str, Any]]  # of each cell where and when it ran, its rows, and the digest of what they depend on
+
+
+def read_kept() -> Kept:
+    return json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
+
+
+def rows_kept(kept: Kept) -> list[Row]:
+    """Rows of all cells that there are, in their order."""
+    return [
+        Row(cell, kept[cell.name]["replicates"], row["quantity"], Uniformity(row["mean"], row["spread"], row["p"]), row["draws"])
+        for cell in CELLS if cell.name in kept for row in kept[cell.name]["rows"]
+    ]
+
+
+def about(kept: Kept) -> str:
+    """Say where and when cells ran, those alike together, and which have not run."""
+    runs: dict[str, list[str]] = {}
+    for cell in CELLS:
+        own = kept.get(cell.name)
+        where = f"{own['date']}, commit {own['commit']}; {own['versions']}" if own else "Not run yet"
+        runs.setdefault(where, []).append(cell.name)
+    return "\n".join(f"- {where}: {'; '.join(names)}." for where, names in runs.items())
+
+
+def page(kept: Kept) -> str:
+    """Return the page on all cells that have run."""
+    rows = rows_kept(kept)
+    right, wrong = ("\n".join(str(row) for row in rows if row.cell.wrong is is_wrong) for is_wrong in (False, True))
+    text = HEAD.format(draws=CHAINS * DRAWS, level=LEVEL, about=about(kept)) + f"{TABLE}{right}\n\n## Wrong on purpose\n\n"
+    text += f"A prior other than the data's, and a sampler that is known not to be exact: ranks must show it.\n\n{TABLE}{wrong}\n\n"
+    return f"{text}## Verdict\n\n{verdict(rows)[0]}\n"
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
@@ -114,25 +159,27 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
-    started, rows = time.perf_counter(), []
-    where = about(0.0, options.processes).split(";")[0]  # a commit while it runs does not count
+    sources = digest(next(part for part in PARTS if part.name == "calibration"))
+    kept = read_kept() if options.to is not None else {}
+    where = place()  # a commit while it runs does not count
     with ProcessPoolExecutor(options.processes) as pool:
-        for cell in [cell for cell in CELLS if cell.name in options.only]:
+        for cell in [BY_NAME[name] for name in options.only]:
             count = options.replicates // WRONG_SHARE if cell.wrong else options.replicates
+            own, started = kept.get(cell.name, {}), time.perf_counter()
+            if (own.get("digest"), own.get("replicates")) == (sources, count):
+                sys.stderr.write(f"{cell.name}: ran on {own['date']} with the same sources\n")
+                continue
             if options.processes > 1:  # one compiles, the others find it on disk
                 pool.submit(replicate, cell.name, 0).result()
-            rows += rows_of(cell, list(pool.map(replicate, [cell.name] * count, range(count), chunksize=5)))
-            own = [row for row in rows if row.cell is cell]
-            print("\n".join(map(str, own)), flush=True)
+            rows = list(rows_of(cell, list(pool.map(replicate, [cell.name] * count, range(count), chunksize=5))))
+            kept[cell.name] = {**where, "digest": sources, "replicates": count, "rows": [row.plain for row in rows]}
+            print("\n".join(map(str, rows)), flush=True)
             sys.stderr.write(f"{cell.name}: done after {time.perf_counter() - started:.0f} s\n")
-    said, well = verdict(rows)
+            if options.to is not None:
+                KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+                options.to.write_text(page(kept), encoding="utf-8")
+    said, well = verdict([row for row in rows_kept(kept) if row.cell.name in options.only])
     print(f"\n{said}")
-    if options.to is not None:
-        tail = about(time.perf_counter() - started, options.processes).split(";", 1)[1]
-        right, wrong = ("\n".join(str(row) for row in rows if row.cell.wrong is is_wrong) for is_wrong in (False, True))
-        page = HEAD.format(draws=CHAINS * DRAWS, level=LEVEL, about=f"{where};{tail}") + f"{TABLE}{right}\n\n## Wrong on purpose\n\n"
-        page += f"A prior other than the data's, and a sampler that is known not to be exact: ranks must show it.\n\n{TABLE}{wrong}\n\n"
-        options.to.write_text(f"{page}## Verdict\n\n{said}\n", encoding="utf-8")
     return 0 if well else 1
 
 
