@@ -1,11 +1,14 @@
 """Simulators against what is known of the prior, quantities against the package, and a short run that a wrong prior shows in."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln
 
 import nrmmix as nm
+from calibration import __main__ as calibration_main
 from calibration import defaults, simulators
 from calibration.__main__ import Row, main, verdict
 from calibration.cells import BY_NAME, CELLS, CHAINS, DRAWS, log_joint, replicate, simulate
@@ -219,3 +222,24 @@ def test_command_line(capsys):
     with pytest.raises(SystemExit):
         main(["--only", "nothing"])
     assert "invalid choice: 'nothing'" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_where_it_was_ended(tmp_path, monkeypatch, capsys):
+    kept, to, wrong = tmp_path / "kept.json", tmp_path / "page.md", "wrong prior of the mass"
+    monkeypatch.setattr(calibration_main, "KEPT", kept)
+    ran = []
+
+    def rows_of(cell, found):
+        ran.append(cell.name)
+        return [Row(cell, len(found), "mass", Uniformity(0.5, 1, 0.4), 99)]
+
+    monkeypatch.setattr(calibration_main, "rows_of", rows_of)
+    only = ["--replicates", "3", "--to", str(to), "--only"]
+    assert main([*only, "DP, gibbs"]) == 0 and ran == ["DP, gibbs"]
+    assert "Not run yet: DP, split_merge" in to.read_text() and "| mass | 0.500 | 1.000 | 99 | 0.400 |" in to.read_text()
+    assert main([*only, "DP, gibbs", wrong]) == 1 and ran == ["DP, gibbs", wrong]  # which the ranks made up here do not show
+    assert "DP, gibbs: ran on" in capsys.readouterr().err
+    found = json.loads(kept.read_text())
+    found["DP, gibbs"]["digest"] = "of other sources"
+    kept.write_text(json.dumps(found))
+    assert main([*only, "DP, gibbs", wrong]) == 1 and ran[2:] == ["DP, gibbs"]
