@@ -67,3 +67,26 @@ def test_first_lines_are_a_verb_or_a_noun_with_its_object():
         lines = [(path.name, (ast.get_docstring(tree) or "-").splitlines()[0]), *first_lines(tree, path.name)]
         found += [(name, line) for name, line in lines if line.startswith(tuple(f"{word} " for word in OPENINGS))]
     assert found == []
+
+
+def torn_rows(text: str) -> Iterator[str]:
+    """Rows of the tables of a docstring with text between two columns; Sphinx refuses them."""
+    border = ""
+    for line in text.splitlines():
+        if re.fullmatch(r"=+( +=+)+", line):
+            border = line
+        elif not line:
+            border = ""
+        elif any(mark == " " and letter != " " for mark, letter in zip(border, line, strict=False)):
+            yield line
+
+
+def test_tables_in_docstrings_keep_to_their_columns():
+    assert list(torn_rows("=== ==\na   b\nabcd e\n=== ==\n\nabcdefg")) == ["abcd e"]
+    found, tables = [], 0
+    for path in sorted(Path(nrmmix.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
+                tables += re.search(r"^=+( +=+)+$", text, re.MULTILINE) is not None
+                found += [(path.name, row) for row in torn_rows(text)]
+    assert found == [] and tables >= 2

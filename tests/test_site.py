@@ -19,7 +19,7 @@ def loaded(name):
     return module
 
 
-build, check = loaded("build"), loaded("check")
+build, check, lines = loaded("build"), loaded("check"), loaded("lines")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,58 @@ def test_gallery_has_every_picture_of_the_guide(source):
     shown = set(re.findall(r"^:::{image} (.+)$", text, re.MULTILINE))
     wanted = {path.relative_to(ROOT / "docs").as_posix() for name in build.GUIDE for path in (ROOT / "docs" / name).glob("*.png")}
     assert wanted and wanted <= shown and all((source / picture).is_file() for picture in shown)
+
+
+def test_the_front_page_says_how_to_install_and_shows_both_kinds_of_model(source, monkeypatch):
+    text = (source / "index.md").read_text(encoding="utf-8")
+    assert "$ python -m pip install .\n" in text.split("##")[0] and "\n## For whom\n" in text
+    blocks = re.findall(r"```python\n(.*?)```\n\n!\[[^\]]+\]\((\S+)\)", text, re.DOTALL)
+    assert len(blocks) == 2 and all((source / picture).is_file() for _, picture in blocks)
+    drawn = []
+
+    class Fit:
+        def __init__(self, formula, data, rng):
+            self.model = nrmmix.Model(formula, data)
+
+        def plot(self, kind):
+            assert kind in nrmmix.plots.available(self.model)
+            drawn.append(str(self.model).split("\n")[0])
+
+    monkeypatch.setattr(nrmmix, "fit", Fit)
+    for code, _ in blocks:
+        exec(code, {})
+    assert drawn == ["NRM mixture", "Kernel-NRM density regression"]
+
+
+# ---- output
+
+
+@pytest.mark.parametrize(("line", "column"), [
+    ("UserWarning: 234 of 844 values of 'selfLR' are exactly 4", 0), ("two sentences.  And another", 0), ("  data       272 rows", 13),
+    ("             scale = diag([ 0.0782, 11.0894])", 13), ("Family:         Gaussian, full covariance", 16),
+    ("n_clusters           4.120     1.167", None), ("1    0.143", None), ("=" * 96, None), ("0.35", None), ("", None),
+    (" " * 42 + "NRM mixture", None),
+])
+def test_text_is_told_from_tables(line, column):
+    assert lines.column(line) == column
+
+
+def test_what_a_summary_has_cut_is_put_together():
+    rule, cut = "=" * 96, "posterior probability that two members share a cluster. Purity: of the rows that share a cluster"
+    label = "Family:         " + "word " * 15 + "(r"
+    text = [rule, cut, "with a member.", "Density: chains agree.", rule, label, " " * 16 + "Lambda)^-1)", ""]
+    assert lines.whole(text) == [rule, f"{cut} with a member.", "Density: chains agree.", rule, f"{label} Lambda)^-1)", ""]
+    assert lines.whole(text[1:4]) == text[1:4]  # no summary
+
+
+def test_sentences_of_output_wrap_and_nothing_of_it_is_lost():
+    start = '<div class="highlight-text notranslate"><div class="highlight"><pre><span></span>'
+    sentence, row = "UserWarning: values &lt; 4 are few, and there is more to say than a telephone has room for", "a  1  2  3" * 6
+    page = f"<p>before</p>{start}{sentence}\n{row}\n</pre></div></div>"
+    found = lines.wrapped(page)
+    span = '<span class="wraps" style="padding-left: 2ch; text-indent: -2ch">'
+    assert found == f"<p>before</p>{start}{span}{sentence}\n</span>{row}\n</pre></div></div>"
+    assert lines.wrapped(page.replace("highlight-text", "highlight-python")) == page.replace("highlight-text", "highlight-python")
 
 
 # ---- the check

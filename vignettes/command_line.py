@@ -93,7 +93,7 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## Compile once
 #
-# The first fit on a machine compiles for 15 to 55 seconds, and what is asked of it afterwards for a few more. `nrmmix warmup` compiles ahead of
+# The first fit on a machine compiles for 18 to 38 seconds, and what is asked of it afterwards for a few more. `nrmmix warmup` compiles ahead of
 # time all that fits, predictions, pictures and searches call, in as many processes as there are cores, at most four, and says how long it took.
 #
 # What is compiled is kept in the folder that `NUMBA_CACHE_DIR` names; without it beside the source where that may be written, else in the user's

@@ -174,8 +174,8 @@ def gallery(source: Path) -> str:
 def benchmarks() -> str:
     """What each benchmark measures, and the pages whose tables they gave."""
     where = (
-        "`make bench` prints them; each runs by itself as `python -m benchmarks.NAME`. What they gave is on the pages: held-out scores of "
-        "[density regression](density_regression.md), [mixing and burn-in](samplers.md), [trees](trees.md), "
+        "Each runs as `python -m benchmarks.NAME`; `make bench` has this commit beside another. What they gave is on the pages: "
+        "held-out scores of [density regression](density_regression.md), [mixing and burn-in](samplers.md), [trees](trees.md), "
         "[variational inference](variational.md) and [data beyond memory](beyond_memory.md)."
     )
     lines = ["# Benchmarks", "", where, "", "| benchmark | what it measures |", "|---|---|"]

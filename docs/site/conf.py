@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
 
 import nrmmix
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lines import wrapped
 
 project = "nrmmix"
 author = "The nrmmix developers"
@@ -52,7 +57,13 @@ def _displayed(self: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _wrap(_app: Any, _name: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    if "body" in context:
+        context["body"] = wrapped(context["body"])
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Formulas become MathML when the pages are made, which browsers draw without scripts or fonts."""
+    """Formulas become MathML when the pages are made, which browsers draw without scripts or fonts; sentences in output wrap."""
+    app.connect("html-page-context", _wrap)
     app.add_html_math_renderer("mathml", (_inline, None), (_displayed, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

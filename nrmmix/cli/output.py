@@ -38,12 +38,21 @@ def let_streams_write() -> None:
             pass
 
 
-def abandon_output() -> None:
-    """The reader of the output has left (`| head`): what Python still holds for it goes nowhere."""
+def abandon_output(name: str = "stdout") -> None:
+    """Lead a stream that cannot be written to nowhere, with what Python still holds for it (`| head` has left, a disk is full)."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), getattr(sys, name).fileno())
     except (OSError, ValueError, AttributeError):
-        sys.stdout = io.StringIO()
+        setattr(sys, name, io.StringIO())
+
+
+def settle_streams() -> None:
+    """Write what Python still holds for the streams: where that fails at the end of the process, Python makes its status 120."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except (OSError, ValueError, AttributeError):
+            abandon_output(name)
 
 
 def message_of(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from nrmmix.cli import fitting, pages, saved, tables
 from nrmmix.cli.arguments import parser
-from nrmmix.cli.output import abandon_output, let_streams_write, message_of, say
+from nrmmix.cli.output import abandon_output, let_streams_write, message_of, say, settle_streams
 from nrmmix.common.messages import SHELL, advice
 
 
@@ -55,12 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     let_streams_write()
     token = SHELL.set("-")
     try:
-        # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
-        made = parser(given[:1], COMMANDS)
-        options, unknown = made.parse_known_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
-        if unknown:
-            made.error(_not_known(unknown, tuple(vars(options))))
-        return options.run(options)
+        status = _run(given)
+        sys.stdout.flush()  # a disk that is full is found here, where it can be said
+        return status
     except KeyboardInterrupt as error:
         say(str(error) or "stopped")
         return 130
@@ -75,3 +72,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     finally:
         SHELL.reset(token)
+        settle_streams()
+
+
+def _run(given: Sequence[str]) -> int:
+    # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
+    made = parser(given[:1], COMMANDS)
+    try:
+        options, unknown = made.parse_known_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
+        if unknown:
+            made.error(_not_known(unknown, tuple(vars(options))))
+    except SystemExit:
+        sys.stdout.flush()  # the text of --help
+        raise
+    return options.run(options)

@@ -190,8 +190,25 @@ def test_a_broken_stderr_costs_no_fit(tmp_path, monkeypatch, capsys):
 def test_streams_that_the_shell_closes_cost_no_fit(tmp_path, shell, status):
     path = tmp_path / "fit.npz"
     command = f'{sys.executable} -m nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful {" ".join(SMALL)} --save {path} {shell}'
-    done = subprocess.run(command, shell=True, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}, check=False)
+    # unbuffered, Python holds nothing for a stream, and its end cannot fail
+    held = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(command, shell=True, capture_output=True, env=held, check=False)
     assert done.returncode == status and nm.load(path).draws.n_draws == 6
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is full is that of Linux")
+@pytest.mark.parametrize(("given", "status", "said"), [
+    ("fit y --data nowhere.csv 2>/dev/full", 2, ""),
+    ("fit --mystery 2>/dev/full", 2, ""),
+    ("--version 2>/dev/full", 0, ""),
+    ("datasets >/dev/full", 1, "nrmmix: error: [Errno 28] No space left on device\n"),
+    ("--help >/dev/full", 1, "nrmmix: error: [Errno 28] No space left on device\n"),
+    ("datasets >/dev/full 2>/dev/full", 1, ""),
+])
+def test_the_status_is_that_of_the_command_where_a_disk_is_full(given, status, said):
+    held = os.environ | {"PYTHONUNBUFFERED": ""}
+    done = subprocess.run(f"{sys.executable} -m nrmmix {given}", shell=True, capture_output=True, text=True, env=held, check=False)
+    assert (done.returncode, done.stderr) == (status, said)
 
 
 def test_output_that_cannot_be_encoded_is_written_by_numbers(capsys):

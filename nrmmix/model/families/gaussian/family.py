@@ -48,19 +48,19 @@ def is_law(scale: Any) -> bool:
 class Gaussian(Family):
     """Gaussian components with a conjugate prior: unknown mean and covariance, or one of them known.
 
-    ========== ================ ==========================================================================================
-    covariance known            prior
-    ========== ================ ==========================================================================================
-    "full"                      precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1)
-    "full"     known_mean       Lambda ~ Wishart(nu, scale^-1)
-    "full"     known_covariance mu ~ N(m, S/r), S the known covariance
-    "tied"                      one Sigma of all components ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)
-    "diagonal"                  lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j)), j = 1..d
-    "diagonal" known_mean       lambda_j ~ Gamma(nu/2, rate scale_j/2)
-    "diagonal" known_covariance mu_j ~ N(m_j, S_j/r), S_j the known variances
-    "spherical"                 lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda) I)
-    "spherical" known_mean      lambda ~ Gamma(nu/2, rate scale/2)
-    ========== ================ ==========================================================================================
+    =========== ================ ==========================================================================================
+    covariance  known            prior
+    =========== ================ ==========================================================================================
+    "full"                       precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1)
+    "full"      known_mean       Lambda ~ Wishart(nu, scale^-1)
+    "full"      known_covariance mu ~ N(m, S/r), S the known covariance
+    "tied"                       one Sigma of all components ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)
+    "diagonal"                   lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j)), j = 1..d
+    "diagonal"  known_mean       lambda_j ~ Gamma(nu/2, rate scale_j/2)
+    "diagonal"  known_covariance mu_j ~ N(m_j, S_j/r), S_j the known variances
+    "spherical"                  lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda) I)
+    "spherical" known_mean       lambda ~ Gamma(nu/2, rate scale/2)
+    =========== ================ ==========================================================================================
 
     Hyperparameters that are not given follow the data, so that fits do not depend on the units of the responses: see Notes.
 
