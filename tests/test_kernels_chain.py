@@ -46,11 +46,20 @@ def test_record_numbers_clusters_by_first_appearance():
     assert scalars[1, chain.R_CLUSTERS] == 4
     assert scalars[1, chain.R_JOINT] == pytest.approx(wanted, rel=1e-10)
     assert scalars[1, [chain.R_MASS, chain.R_SIGMA, chain.R_WIDTH]].tolist() == [0.7, 0.3, 0.4]
-    for name in set(layout.State._fields) - {"score"}:  # scratch
+    for name in set(layout.State._fields) - {"scratch"}:
         np.testing.assert_array_equal(getattr(state, name), getattr(before, name))
 
 
 BY_CLUSTER = ("size", "stat", "theta", "location", "log_weight", "score", "work")  # the cluster last
+
+
+def pairs(one, other):
+    """Names of the arrays of a state, and of what it holds, with those of two states."""
+    for name, a, b in zip(one._fields, one, other, strict=True):
+        if isinstance(a, tuple):
+            yield from pairs(a, b)
+        else:
+            yield name, a, b
 
 
 def test_enlarged_keeps_what_a_state_holds():
@@ -59,12 +68,11 @@ def test_enlarged_keeps_what_a_state_holds():
     wider = layout.enlarged(state)
     old = len(state.size)
     assert len(wider.size) > old
-    for name in layout.State._fields:
-        a, b = getattr(state, name), getattr(wider, name)
+    for name, a, b in pairs(state, wider):
         if name in BY_CLUSTER:
             np.testing.assert_array_equal(a, b[..., :old])
             assert b.shape[-1] == len(wider.size) and b.dtype == a.dtype and b.flags.c_contiguous
-        elif name in layout.BY_LOCATION:
+        elif name in layout.CLUSTER_FIRST:
             np.testing.assert_array_equal(a, b[:old])
             assert b.shape == (len(wider.size), a.shape[1]) and b.dtype == a.dtype and b.flags.c_contiguous
         else:
@@ -272,10 +280,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     model = mixture(6, 1)
     data, state = started(model, np.arange(6), room=1)
     assert len(state.size) - 3 >= 6
-    tight = layout.State(*(
-        a[..., :7].copy() if name in BY_CLUSTER else a[:7].copy() if name in layout.BY_LOCATION else a
-        for name, a in zip(layout.State._fields, state, strict=True)
-    ))
+    tight = layout.resized(state, 7)
     control = np.zeros(chain.CONTROL, np.int64)
     control[chain.LIMIT] = 10**6
     program, updates = program_of(CYCLES["gibbs"], model), update_addresses(model)

@@ -72,7 +72,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
                         continue  # i would be there twice
                     else:
                         wanted = joined[k] - h[k]
-                    assert state.score[k] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+                    assert state.scratch.score[k] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
                     checked += 1
             assert state.log_new[data.group[i]] == pytest.approx(naive.log_h(problem, point, [i]), rel=1e-11, abs=1e-11)
     assert checked > 500
@@ -175,7 +175,7 @@ def test_gibbs_one_where_the_statistics_lose_their_digits():
     model = mixture(4, 1, y=y, family=family, prior=nm.DirichletProcess(mass))
     data, state = started(model, [0, 0, 0, 0])
     out = np.zeros(len(state.size))
-    clusters.score_columns(data, state.stat, state.work, out, 1, 3, 0)
+    clusters.score_columns(data, state.stat, state.scratch.work, out, 1, 3, 0)
     assert math.isnan(out[0])
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), 3)
     assert sorted(wanted.values()) == pytest.approx([0.5, 0.5])
@@ -271,7 +271,7 @@ def test_a_sweep_that_forgets_what_has_changed_is_found():
     for t in range(0, 240, 4):
         gibbs.score_next_four(data, other, np.zeros(0, np.int64), t)
         for r in range(4):
-            other.four[layout.CHANGED] = 0
+            other.scratch.four[layout.CHANGED] = 0
             gibbs.gibbs_one_of_four(data, other, t + r, r, rng)
     assert (one.labels != other.labels).any()
 
@@ -283,7 +283,7 @@ def test_columns_fill_whole_vectors(n_clusters):
     _, state = arrays_of(model, n_clusters)
     for one in (state, layout.enlarged(state)):
         assert one.stat.shape[1] >= n_clusters + 3 and one.stat.shape[1] % 8 == 0
-        assert all(array.ctypes.data % layout.LINE == 0 for array in (one.stat, one.work, one.score))
+        assert all(array.ctypes.data % layout.LINE == 0 for array in (one.stat, one.scratch.work, one.scratch.score))
 
 
 def test_an_observation_far_from_its_own_cluster_goes_home():

@@ -198,7 +198,7 @@ def test_log_density_of_a_width(name, j):
     logit = isinstance(model.widths[j], nm.Beta)
     data, state = density_point(name)
     problem, point = problem_of(model, data), point_of(state)
-    state.carried[0] = np.log(state.v * naive.reach(problem, point, point.widths))
+    state.scratch.by_group[0] = np.log(state.v * naive.reach(problem, point, point.widths))
     hyper.find_best_locations(state)
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
@@ -220,7 +220,7 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
     assert model.scales == ((0, degree),)
     hyper.find_best_locations(state)
     hyper.fill_reach(data, state, 1.0, False, 0, len(state.v))
-    state.carried[0] = np.log(state.v) + state.carried[1]
+    state.scratch.by_group[0] = np.log(state.v) + state.scratch.by_group[1]
     zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     data.setup[[layout.SCALES, layout.LOG_KERNEL]] = 0, places.evaluate_log_K.address
@@ -263,7 +263,7 @@ def test_log_density_of_a_stretch(name):
         point, regions = point_of(state), regions_of(state, data)
         seen.add(len(regions))
         count = auxiliary.find_regions(data, state)
-        assert [np.flatnonzero(state.region == r).tolist() for r in range(count)] == regions
+        assert [np.flatnonzero(state.scratch.region == r).tolist() for r in range(count)] == regions
         auxiliary.gather_regions(data, state, count)
         auxiliary.stretch(data, state, count, np.random.default_rng(0))
         shift = np.log(state.v / point.v)
@@ -377,7 +377,7 @@ def law_of_v(regions):
 def draw_v(data, state, rng):
     """All V_g given the locations, by masses drawn for it."""
     masses.draw_rates(data, state, rng)
-    auxiliary.draw_v_given_rates(data, state, state.carried[0], rng)
+    auxiliary.draw_v_given_rates(data, state, state.scratch.by_group[0], rng)
 
 
 @pytest.mark.parametrize(("moves_of_v", "regions"), [
@@ -411,13 +411,13 @@ def test_rescale_draws(groups):
     model = regression(9, nm.SquaredExponential([0.4, 0.8]), prior=nm.NGGP(0.9, 0.35), q=2)
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
-    state.region[:] = ~np.isin(np.arange(5), groups)  # those of region 0 are rescaled
-    count = len(np.unique(state.region))
+    state.scratch.region[:] = ~np.isin(np.arange(5), groups)  # those of region 0 are rescaled
+    count = len(np.unique(state.scratch.region))
     rng = np.random.default_rng(4)
     log_c = np.empty((12_000, 5))
     for t in range(len(log_c)):
         auxiliary.gather_regions(data, state, count)
-        nrm.exponents(state, state.plane[1])
+        nrm.exponents(state, state.scratch.by_location[1])
         auxiliary.rescale(data, state, count, auxiliary.ALL if len(groups) == 5 else 0, rng)
         log_c[t] = np.log(state.v / point.v)
     np.testing.assert_allclose(log_c, np.where(np.isin(np.arange(5), groups), log_c[:, groups[:1]], 0.0), atol=1e-8)

@@ -74,10 +74,10 @@ def taken_out(data, state, i):
     """Weights of observation i, which leaves its cluster: in that one from within, then in each; and the prior without it."""
     own, g, K = state.labels[i], data.group[i], state.num[layout.N_CLUSTERS]
     weights.log_join_weights(data, state, K, g, own)
-    inside = state.score[own]
+    inside = state.scratch.score[own]
     clusters.detach(data, state, i)
     weights.log_join_weights(data, state, K, g, -1)
-    return inside, state.score[:K].copy(), log_prior(data, state)
+    return inside, state.scratch.score[:K].copy(), log_prior(data, state)
 
 
 @pytest.mark.parametrize("locations", [False, True, nm.Box(0.9)], ids=str)

@@ -80,7 +80,7 @@ def resume(data, state, log_K_sum):
 def record(data, state, t, labels, location, A, scalars, explicit, shared, imputed, codes, inclusion):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
-    number = state.score
+    number = state.scratch.score
     for k in range(state.num[N_CLUSTERS]):
         number[k] = -1.0
     seen = 0

@@ -61,7 +61,7 @@ def predictive_scores(points, state):
 @kernel
 def fill_scores(points, state, out):
     for j in range(out.shape[0]):
-        score_columns_and_new(points, state.stat, state.work, out[j], state.num[N_CLUSTERS], j)
+        score_columns_and_new(points, state.stat, state.scratch.work, out[j], state.num[N_CLUSTERS], j)
 
 
 def means(points, which, values, columns, n_mean):

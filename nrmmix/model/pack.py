@@ -128,11 +128,11 @@ def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
 
 
 def state_of(
-    model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False
+    model: Specification, data: layout.Data, n_clusters: int, n_trial: int = 0, with_theta: bool = False, with_guide: bool = False
 ) -> layout.State:
     """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
 
-    `n_side`, `with_theta` and `with_guide`: scratch columns, parameters and a guide's statistics for moves that need them.
+    `n_trial`, `with_theta` and `with_guide`: scratch columns, parameters and a guide's statistics for moves that need them.
     """
     n, packed = model.n_held, model.packed
     n_stat, n_work = size_of(model, with_guide)
@@ -144,12 +144,25 @@ def state_of(
         log_K = np.zeros((1, G, P))  # each chain's own
     else:
         log_K = model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P))
+    scratch = layout.Scratch(
+        theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
+        trial=layout.aligned_zeros((n_stat, n_trial)),
+        score=layout.aligned_zeros((cap,)),
+        work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
+        by_location=np.zeros((layout.LOCATION_ROWS, P)),
+        by_group=np.zeros((4, G)),
+        region=np.zeros(G, np.int64),
+        region_A=np.zeros((cap, P if model.is_regression else 0)),
+        four=np.zeros(4 * layout.FOUR + 1, np.int64),
+        proposed_codes=np.zeros(codes, np.int64),
+        occupied_slots=np.zeros(codes[0], np.int64),
+        members=np.zeros(0 if slots is None else n, np.int64),
+        tried=np.zeros((6, tried)),
+    )
     return layout.State(
         labels=np.full(n, -1, np.int64),
         size=np.zeros(cap, np.int64),
         stat=layout.aligned_zeros((n_stat, cap)),
-        side=layout.aligned_zeros((n_stat, n_side)),
-        theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
         location=np.zeros(cap, np.int64),
         log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
         location_probability=np.zeros((cap, P if model.is_regression else 0)),
@@ -171,29 +184,19 @@ def state_of(
         hyper=np.array(start, dtype=float),
         num=np.zeros(layout.NUM, np.int64),
         step=np.full(len(start), STEP),
-        score=layout.aligned_zeros((cap,)),
-        work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
-        plane=np.zeros((layout.PLANES, P)),
-        part=np.zeros((cap, P if model.is_regression else 0)),
-        region=np.zeros(G, np.int64),
-        carried=np.zeros((4, G)),
-        four=np.zeros(4 * layout.FOUR + 1, np.int64),
         codes=np.zeros(codes, np.int64),
         inclusion=np.zeros(0) if slots is None else slots.start_inclusion(),
-        proposed=np.zeros(codes, np.int64),
-        kept=np.zeros(codes[0], np.int64),
-        members=np.zeros(0 if slots is None else n, np.int64),
-        tried=np.zeros((6, tried)),
         log_scale=np.zeros(1),
+        scratch=scratch,
     )
 
 
 def arrays_of(
-    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False,
+    model: Specification, n_clusters: int, n_trial: int = 0, with_theta: bool = False, with_guide: bool = False,
     entries: Collection[int] = layout.ENTRIES, moves: bool = True,
 ) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model, entries, moves)
     if with_guide and model.is_regression:
         data = guided(model, data, entries)
-    return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)
+    return data, state_of(model, data, n_clusters, n_trial, with_theta, with_guide)

@@ -83,7 +83,7 @@ def point_of(state):
 
 
 def copy_of(state):
-    return layout.State(*(array.copy() for array in state))
+    return type(state)(*(copy_of(one) if isinstance(one, tuple) else one.copy() for one in state))
 
 
 def check_columns(model, data, state, rtol=1e-8):
@@ -123,8 +123,11 @@ def started_with_move(model, move, labels, room=40):
 
 
 def restore(state, saved):
-    for array, original in zip(state, saved, strict=True):
-        array[...] = original
+    for one, original in zip(state, saved, strict=True):
+        if isinstance(one, tuple):
+            restore(one, original)
+        else:
+            one[...] = original
 
 
 def random_point(model, rng, n_clusters=3, **hyper):

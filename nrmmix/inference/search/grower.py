@@ -15,7 +15,7 @@ from nrmmix.kernels.measure import nrm
 from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.shared import set_partition
 from nrmmix.kernels.trees import bhc, ibhc
-from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, nodes_below, plant_leaves, write_labels
+from nrmmix.kernels.trees.forest import GUIDE, TRIAL, Forest, clear_forest, nodes_below, plant_leaves, write_labels
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
@@ -40,7 +40,7 @@ class TreeGrower:
     def __init__(self, model: Specification, with_trees: bool = True) -> None:
         self.model, self.n = model, model.n_obs
         n, m = self.n, self.n if with_trees else 1
-        self.data, self.state = arrays_of(model, 8, SIDE, entries=(*layout.OF_COLUMNS, layout.COMBINE))
+        self.data, self.state = arrays_of(model, 8, TRIAL, entries=(*layout.OF_COLUMNS, layout.COMBINE))
         start(self.data, self.state, np.full(n, -1, np.int64))
         left, right, up, size = (np.zeros(n + m, np.int64) for _ in range(4))
         self.forest = Forest(
@@ -69,7 +69,7 @@ class TreeGrower:
 
     def plant(self) -> None:
         """Every row alone; no internal nodes."""
-        plant_leaves(self.data, self.state.side, self.forest)
+        plant_leaves(self.data, self.state.scratch.trial, self.forest)
 
     def insert_all(self, order: np.ndarray) -> Iterator[None]:
         """IBHC: observations enter in an order."""
@@ -126,7 +126,7 @@ class TreeGrower:
         )
         bhc.gather(self.roots, number)
         while True:
-            bhc.agglomerate(self.data, self.state.side, self.forest, self.roots, UNIONS)
+            bhc.agglomerate(self.data, self.state.scratch.trial, self.forest, self.roots, UNIONS)
             if self.roots.num[0] <= 1:
                 return
             yield

@@ -76,14 +76,14 @@ def add_up(log_K, ratio, g, out):
 
 
 @entry(ROW_T)
-def evaluate_log_K(distance, setup, hyper, plane, g, first, last):
+def evaluate_log_K(distance, setup, hyper, by_location, g, first, last):
     """log K(x_g, p), p from first to last, at the widths in `hyper` into row LOG_ROW of scratch: a product over the covariates.
 
     An entry point, for only kernels without scales need it.
     """
-    P, out = last - first, plane[LOG_ROW, : last - first]
+    P, out = last - first, by_location[LOG_ROW, : last - first]
     for j in range(distance.shape[0]):
-        factor = plane[LOG_ROW if j == 0 else FACTOR, :P]
+        factor = by_location[LOG_ROW if j == 0 else FACTOR, :P]
         of_one, width = distance[j, g, first:last].reshape((1, 1, P)), hyper[WIDTH + j : WIDTH + j + 1]
         call_covariate(setup[COVARIATES + j], of_one, width, factor.reshape((1, P)))
         if j > 0:
@@ -95,7 +95,7 @@ def evaluate_log_K(distance, setup, hyper, plane, g, first, last):
 
 @kernel
 def evaluate(data, state, g, first, last):
-    call_row(data.setup[LOG_KERNEL], data.distance, data.setup, state.hyper, state.plane, g, first, last)
+    call_row(data.setup[LOG_KERNEL], data.distance, data.setup, state.hyper, state.scratch.by_location, g, first, last)
 
 
 @inlined
@@ -106,8 +106,8 @@ def log_row(data, state, g):
     if state.ratio.shape[0] == 0:
         evaluate(data, state, g, 0, state.A.shape[0])
     else:
-        add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
-    return state.plane[LOG_ROW], 1.0
+        add_up(state.log_K, state.ratio, g, state.scratch.by_location[LOG_ROW])
+    return state.scratch.by_location[LOG_ROW], 1.0
 
 
 @inlined
@@ -136,7 +136,7 @@ def log_K_at(data, state, g, p):
     """log K(x_g, p)"""
     if state.ratio.shape[0] == 0:
         evaluate(data, state, g, p, p + 1)
-        return state.plane[LOG_ROW, 0]
+        return state.scratch.by_location[LOG_ROW, 0]
     total = 0.0
     for s in range(state.ratio.shape[0]):
         total += state.ratio[s] * state.log_K[s, g, p]
@@ -275,7 +275,8 @@ def log_all(x):
 
 @entry(JOIN_T)
 def location_weights_entry(state, K, g):
-    out, probability_over_b, K_row, first, last = state.score, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1]
+    out, probability_over_b = state.scratch.score, state.probability_over_b
+    K_row, first, last = state.K[g], state.band[g, 0], state.band[g, 1]
     log_size, size = state.log_size, state.size
     for k in range(0, K - 3, 4):
         four_weighted_sums(probability_over_b, k, K_row, first, last, out)
@@ -310,7 +311,7 @@ def location_weight_without_entry(data, state, log_K_sum, probability_over_b, si
     total, whole, squares = sums_without(probability_over_b, state.inverse_b, state.K[g])
     if LOST * whole < NEGLIGIBLE * total and total < MOST and squares < MOST:
         return state.log_size[size - 1] - math.log(total)
-    terms, (row, ratio) = state.plane[0], log_row(data, state, g)
+    terms, (row, ratio) = state.scratch.by_location[0], log_row(data, state, g)
     top = log_terms(log_K_sum, row, -ratio, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
     multiply(terms, state.inverse_b, terms)
@@ -343,7 +344,7 @@ def sums_without(probability_over_b, inverse_b, K_row):
 def draw_locations(state, rng):
     """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma), also where caches are older than v."""
     P = state.A.shape[0]
-    terms = state.plane[0]
+    terms = state.scratch.by_location[0]
     for p in range(P):
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
     for k in range(state.num[N_CLUSTERS]):

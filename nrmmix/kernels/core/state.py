@@ -40,14 +40,14 @@ HEAT = 7  # sweeps of the start that are still to come at a power of the likelih
 HEED_EVERY = 1024  # observations between two looks at it
 NUM = 8
 
-# State.four
+# Scratch.four
 FOUR = 4  # observations that a sweep scores at once
 ROWS_OF_FOUR, OWN_OF_FOUR = 0, FOUR  # which, and the clusters that they are in with others, or -1
 CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 
-# State.plane
+# Scratch.by_location
 LOG_ROW, FACTOR = 4, 5  # a row of log K, and of one of its factors
-PLANES = 6
+LOCATION_ROWS = 6
 
 # State.hyper
 MASS = 0
@@ -196,14 +196,35 @@ WORK = 4
 
 
 @handle
+class Scratch(NamedTuple):
+    """Working memory of kernels: nothing that the posterior is of or that follows from it, so any kernel may write over it.
+
+    What is in it counts from where a kernel fills it until that kernel ends; where a move returns NEED_ROOM, until it is called again.
+    No checkpoint has it.
+    """
+
+    theta: F2  # (T, cap) parameters of atoms, of moves that draw them; T = 0 for others
+    trial: F2  # (S, some) statistics of clusters that a move tries
+    score: F1  # (cap,) of an observation in each cluster
+    work: F2  # (W, cap) of families, FOUR rows of scores, and one row more
+    by_location: F2  # (LOCATION_ROWS, P) of updates of the measure; LOG_ROW, FACTOR
+    by_group: F2  # (4, G) of moves of many V_g at once
+    region: I1  # (G,) int64 of levels of v: the region of each group
+    region_A: F2  # (cap, P) of levels of v: what each region has in A
+    four: I1  # (4 FOUR + 1,) int64 of sweeps
+    proposed_codes: I2  # (P, q) of updates of `State.codes`; (0, 0) where there are none
+    occupied_slots: I1  # (P,) 1 where a slot has a cluster; likewise (0,), and so on
+    members: I1  # (n,) int64 groups of the members of the clusters at a slot
+    tried: F2  # (6, 2 + N or q) two subsets of codes, or chances with which slots use covariates
+
+
+@handle
 class State(NamedTuple):
     """Changed by every move; invariants are in `nrmmix.kernels.core.clusters`."""
 
     labels: I1  # (n,) cluster of each observation, -1 while unassigned
     size: I1  # (cap,)
     stat: F2  # (S, cap) sufficient statistics
-    side: F2  # (S, some) scratch columns of moves that try other clusters
-    theta: F2  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
     location: I1  # (cap,) drawn after each sweep of moves
     log_K_sum: F2  # (cap, P) sum_(i in c) log K(x_i, p) at the state's widths; P = 0 here in a mixture
     location_probability: F2  # (cap, P) posterior of the location; likewise
@@ -225,20 +246,10 @@ class State(NamedTuple):
     hyper: F1  # (3 + D,)
     num: I1  # (NUM,) int64
     step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
-    score: F1  # (cap,) scratch
-    work: F2  # (W, cap) scratch of families, FOUR rows of scores, and one row more
-    plane: F2  # (PLANES, P) scratch of the measure's updates; LOG_ROW, FACTOR
-    part: F2  # (cap, P) scratch of levels of v: what each region has in A
-    region: I1  # (G,) int64 scratch of levels of v: the region of each group
-    carried: F2  # (4, G) scratch of moves of many V_g at once
-    four: I1  # (4 FOUR + 1,) int64 scratch of sweeps
     codes: I2  # (P, q) codes of the slots of sparse products, see `nrmmix.kernels.measure.codes`; (0, 0) for other kernels
     inclusion: F1  # (q,) chances with which slots use covariates; likewise (0,), and so on
-    proposed: I2  # (P, q) scratch of their updates
-    kept: I1  # (P,) scratch
-    members: I1  # (n,) int64 scratch
-    tried: F2  # (6, 2 + N or q) scratch
     log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
+    scratch: Scratch
 
 
 def drawn(rows: Rows) -> tuple[np.ndarray, ...]:
@@ -262,19 +273,31 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
     return room[first : first + size].reshape(shape)
 
 
-BY_LOCATION = ("log_K_sum", "location_probability", "probability_over_b", "part")  # (cap, P)
+# Arrays of a state, and of what it holds, over clusters: with the cluster last, and first.
+CLUSTER_LAST = ("size", "stat", "location", "log_weight", "theta", "score", "work")
+CLUSTER_FIRST = ("log_K_sum", "location_probability", "probability_over_b", "region_A")
+
+
+def resized(state: Any, cap: int) -> Any:
+    """A copy, of a state or of what it holds, with room for `cap` clusters."""
+
+    def columns(a: np.ndarray) -> np.ndarray:
+        out = aligned_zeros(a.shape[:-1] + (cap,), a.dtype)
+        both = min(cap, a.shape[-1])
+        out[..., :both] = a[..., :both]
+        return out
+
+    made: dict[str, Any] = {}
+    for name, value in state._asdict().items():
+        if isinstance(value, tuple):
+            made[name] = resized(value, cap)
+        elif name in CLUSTER_LAST:
+            made[name] = columns(value)
+        elif name in CLUSTER_FIRST:
+            made[name] = np.ascontiguousarray(columns(value.T).T)
+    return state._replace(**made)
 
 
 def enlarged(state: State) -> State:
-    """A copy with about twice the room."""
-    old = state.size.shape[0]
-    cap = 2 * old + 8
-
-    def wider(a: np.ndarray) -> np.ndarray:
-        out = aligned_zeros(a.shape[:-1] + (cap,), a.dtype)
-        out[..., :old] = a
-        return out
-
-    last = {name: wider(getattr(state, name)) for name in ("size", "stat", "theta", "location", "log_weight", "score", "work")}
-    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in BY_LOCATION}
-    return state._replace(**last, **first)
+    """A copy with room for about twice as many clusters."""
+    return resized(state, 2 * state.size.shape[0] + 8)

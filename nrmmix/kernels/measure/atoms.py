@@ -98,7 +98,7 @@ def draw_located(data, state, level, most, sizes, place, rng):
     """
     sigma, tau, count = state.hyper[SIGMA], state.hyper[TAU], 0
     if data.setup[MEASURE] == FINITE:
-        shares = state.plane[0]
+        shares = state.scratch.by_location[0]
         total = shares_of_locations(data, state, shares)
         for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
             p = draw_share(shares, shares.shape[0], rng.random() * total)
@@ -187,11 +187,11 @@ def draw_finite(data, state, most, log_weight, place, log_rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
     Gamma(mass / M, b), b = tau + A_p.  Where these are more than P + `most`, those that are light beside the heaviest at their location are
     the rest, as drawn."""
-    K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.A.shape[0], state.plane[0]
+    K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.A.shape[0], state.scratch.by_location[0]
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     draw_weights(state, log_weight, place, rng)
     total = shares_of_locations(data, state, shares)
-    heaviest = state.plane[1]
+    heaviest = state.scratch.by_location[1]
     for p in range(P):
         heaviest[p], log_rest[p] = -math.inf, -math.inf
     for j in range(K, M):

@@ -162,7 +162,7 @@ def update_widths(data, state, rng):
             find_best_locations(state)
             fill_reach(data, state, 1.0, False, 0, G)
             for g in range(G):
-                state.carried[0, g] = math.log(state.v[g]) + state.carried[1, g]
+                state.scratch.by_group[0, g] = math.log(state.v[g]) + state.scratch.by_group[1, g]
             old = state.hyper[which]
             width = draw(data, state, which, WIDTH_DENSITY, rng)
             set_width(data, state, which, width)
@@ -177,7 +177,7 @@ def update_widths(data, state, rng):
                 find_best_locations(state)
             fill_reach(data, state, 1.0, True, 0, G)
             for g in range(G):
-                state.v[g] = math.exp(state.carried[0, g] - state.carried[1, g])
+                state.v[g] = math.exp(state.scratch.by_group[0, g] - state.scratch.by_group[1, g])
             nrm.set_kernel_from_log(data, state)
             nrm.recompute_A(state)
     refresh_locations(data, state)
@@ -227,7 +227,8 @@ def log_density_width(data, state, which, z):
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     G, P = state.K.shape
-    base, A, log_b, terms = state.plane[0], state.plane[1], state.plane[2], state.plane[3]
+    rows = state.scratch.by_location
+    base, A, log_b, terms = rows[0], rows[1], rows[2], rows[3]
     is_known = as_one and abs(change - 1.0) < SAME  # where a slice begins
     for p in range(P):
         base[p] = tau
@@ -236,7 +237,7 @@ def log_density_width(data, state, which, z):
         end = min(begin + P, G)
         fill_reach(data, state, change, True, begin, end)
         for g in range(begin, end):
-            log_v = state.carried[0, g] - state.carried[1, g]
+            log_v = state.scratch.by_group[0, g] - state.scratch.by_group[1, g]
             if abs(log_v) > LOG_V_MAX:
                 return -math.inf
             value += data.group_size[g] * log_v
@@ -279,18 +280,18 @@ def are_reached(state, ratio):
 
 @kernel
 def fill_reach(data, state, change, is_lent, begin, end):
-    """carried[1, g] = log sum_k n_k K(x_g, mu_k), K to the power `change`, of groups begin, ..., end - 1.
+    """by_group[1, g] = log sum_k n_k K(x_g, mu_k), K to the power `change`, of groups begin, ..., end - 1.
 
     Sums are of as many groups at once as there is room for in `part`.
     """
-    K, P = state.num[N_CLUSTERS], state.part.shape[1]
+    K, P = state.num[N_CLUSTERS], state.scratch.region_A.shape[1]
     for first in range(begin, end, P):
         count = min(P, end - first)
         for b in range(count):
             row, ratio = log_row_lent(data, state, first + b, is_lent)
             for k in range(K):
-                state.part[k, b] = ratio * change * row[state.location[k]]
-        log_sums_of_columns(state.part, state.size, K, count, state.carried[1, first : first + count])
+                state.scratch.region_A[k, b] = ratio * change * row[state.location[k]]
+        log_sums_of_columns(state.scratch.region_A, state.size, K, count, state.scratch.by_group[1, first : first + count])
 
 
 @fast

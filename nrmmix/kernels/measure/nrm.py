@@ -298,9 +298,9 @@ def set_kernel_entry(data, state):
 @entry(ALL_T)
 def set_kernel_of_slots(data, state):
     """Set the kernel of a sparse product by the codes of the slots, all of which may come into reach."""
-    for p in range(state.kept.shape[0]):
-        state.kept[p] = 0
-    fill_slots(data, state, state.kept)
+    for p in range(state.scratch.occupied_slots.shape[0]):
+        state.scratch.occupied_slots[p] = 0
+    fill_slots(data, state, state.scratch.occupied_slots)
     for g in range(state.K.shape[0]):
         state.band[g, 0], state.band[g, 1] = 0, state.K.shape[1]
     return DONE

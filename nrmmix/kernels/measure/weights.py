@@ -47,8 +47,8 @@ def has_locations(state):
 @woven
 @kernel
 def log_join_weights(data, state, K, g, own):
-    """state.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, which is in `own` (or -1)."""
-    p, log_weight = state.score, state.log_weight  # not looked up at each k: a write into p could have changed them
+    """scratch.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, in `own` (or -1)."""
+    p, log_weight = state.scratch.score, state.log_weight  # not looked up at each k: a write into p could have changed them
     if not has_locations(state):
         for k in range(K):
             p[k] = log_weight[k]
@@ -88,7 +88,7 @@ def log_weight_of(data, state, size, log_K_sum):
     """Log weight of a cluster of so many, in density regression with this sum of log K (P,)."""
     if not has_locations(state):
         return log_weight_of_size(state, size)
-    return state.log_scale[0] + state.log_grown[size] + log_location_sum(data, state, log_K_sum, size, state.plane[2])
+    return state.log_scale[0] + state.log_grown[size] + log_location_sum(data, state, log_K_sum, size, state.scratch.by_location[2])
 
 
 @kernel
@@ -111,7 +111,7 @@ def log_split_weight(data, state, reach, first, second, n_first, n_second, other
     sizes = state.log_grown[n_first] + state.log_grown[n_second] - state.log_grown[n_first + n_second]
     if not has_locations(state):
         return log_cluster(state) + state.log_next[others] + sizes
-    whole, terms = state.plane[1], state.plane[2]
+    whole, terms = state.scratch.by_location[1], state.scratch.by_location[2]
     for p in range(whole.shape[0]):
         whole[p] = reach[first, p] + reach[second, p]
     return (
@@ -205,7 +205,7 @@ def refresh_caches_entry(data, state):
     state.log_b[0] = log_pos(tau + state.A[0])
     for k in range(state.num[N_CLUSTERS]):
         weigh(state, k)
-    rate = state.plane[0]
+    rate = state.scratch.by_location[0]
     for p in range(P):
         rate[p] = data.R0[p] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)) + scale)
     for g in range(G):

@@ -69,7 +69,7 @@ def draw_regions(data, state, region, rng):
 @kernel
 def draw_table(data, state, region, i, rng):
     """Redraw the cluster of observation i, and the location of a new one."""
-    K, k_old, g, p = state.num[N_CLUSTERS], state.labels[i], data.group[i], state.score
+    K, k_old, g, p = state.num[N_CLUSTERS], state.labels[i], data.group[i], state.scratch.score
     alone = state.size[k_old] == 1
     left = state.location[k_old]
     region[LOAD, left] -= 1.0
@@ -79,10 +79,10 @@ def draw_table(data, state, region, i, rng):
         p[k] = log_K_at(data, state, g, at) + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
     own = -1 if alone else k_old
     weight = p[k_old]
-    score_columns(data, state.stat, state.work, p, K, i, own)
+    score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
-    terms, total = state.plane[0], 0.0
+    terms, total = state.scratch.by_location[0], 0.0
     for q in range(terms.shape[0]):
         terms[q] = state.K[g, q] * region[NEW, q]
         total += terms[q]
@@ -141,7 +141,7 @@ def sngp(data, state, memory, rng):
     memory.tally[PROPOSED] += n
     draw_locations(state, rng)
     draw_regions(data, state, region, rng)
-    fill_rates(state, region, state.carried[0])
-    draw_v_given_rates(data, state, state.carried[0], rng)
+    fill_rates(state, region, state.scratch.by_group[0])
+    draw_v_given_rates(data, state, state.scratch.by_group[0], rng)
     refresh_caches(data, state)
     return DONE

@@ -46,13 +46,13 @@ def chosen(K, best, least, most):
 def nearest_to_row(data, state, scratch, i, log_alone, most):
     """Step 1: the tree with the smallest dissimilarity to observation i, whose own potential is given; K for a new one.
 
-    `state.score` is left with the log potential of each tree's members and i as one cluster.
+    `scratch.score` is left with the log potential of each tree's members and i as one cluster.
     """
     K = state.num[N_CLUSTERS]
-    p = state.score
+    p = state.scratch.score
     for k in range(K):
         p[k] = scratch.log_h[k] + state.log_size[state.size[k]]
-    score_columns(data, state.stat, state.work, p, K, i, -1)
+    score_columns(data, state.stat, state.scratch.work, p, K, i, -1)
     best, least = K, math.inf
     for k in range(K):
         d = log_alone + scratch.log_phi[k] - p[k]
@@ -67,7 +67,7 @@ def nearest_to_tree(data, state, forest, scratch, x, most):
     K = state.num[N_CLUSTERS]
     best, least = K, math.inf
     for k in range(K):
-        d = log_distance(data, state.side, forest, scratch.root[k], x)
+        d = log_distance(data, state.scratch.trial, forest, scratch.root[k], x)
         if d < least:
             best, least = k, d
     return chosen(K, best, least, most)
@@ -118,7 +118,7 @@ def grow(data, state, forest, scratch, order, until, most):
             x = order[scratch.num[AT]]
             scratch.num[AT] += 1
             scratch.num[SPLITS] = 0
-            plant_leaf(data, state.side, forest, x)
+            plant_leaf(data, state.scratch.trial, forest, x)
         if x < n and by_scores:
             k = nearest_to_row(data, state, scratch, x, forest.log_phi[x], most)
         else:
@@ -129,10 +129,10 @@ def grow(data, state, forest, scratch, order, until, most):
             state.num[N_CLUSTERS] = K + 1
             continue
         if x < n:
-            root = insert_leaf(data, state.side, state.work, forest, scratch.root[k], x)
+            root = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, scratch.root[k], x)
             update_column(data, state.stat, k, x, 1.0)
         else:
-            root = insert_tree(data, state.side, forest, scratch.root[k], x)
+            root = insert_tree(data, state.scratch.trial, forest, scratch.root[k], x)
             load(data, state.stat, forest, root, k)
         note_root(state, forest, scratch, k, root)
         v = forest.up[x]
@@ -165,7 +165,7 @@ def heap_up(data, state, scratch, log_cluster, order, most):
         if k == K:
             scratch.log_h[k] = scratch.log_phi[k] = log_alone
         else:
-            scratch.log_h[k] = state.score[k]  # with i, as `nearest_to_row` leaves it
+            scratch.log_h[k] = state.scratch.score[k]  # with i, as `nearest_to_row` leaves it
             scratch.log_phi[k] = log_add(scratch.log_h[k], scratch.log_phi[k] + log_alone)
         attach(data, state, i, k)
         scratch.num[AT] = t + 1

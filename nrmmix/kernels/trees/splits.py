@@ -19,8 +19,8 @@ from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
 
 MOST_BLOCKS = 12  # of one split; more are neither proposed nor undone
-UNION, MOVING, BLOCKS = 4, 5, 6  # columns of State.side; 0..3 are those of trees and of split-merge
-SIDE = BLOCKS + MOST_BLOCKS
+UNION, MOVING, BLOCKS = 4, 5, 6  # columns of Scratch.trial; 0..3 are those of trees and of split-merge
+TRIAL = BLOCKS + MOST_BLOCKS
 OF_UNION = REACH + MOST_BLOCKS  # rows of Guide.reach; that of block b is REACH + b
 REACHES = OF_UNION + 1
 
@@ -141,32 +141,32 @@ def mark(guide, first, last, block):
 
 
 @kernel
-def open_block(data, side, guide, b, v):
+def open_block(data, trial, guide, b, v):
     """Block b begins with the leaves below node v."""
-    load(data, side, guide.forest, v, BLOCKS + b)
+    load(data, trial, guide.forest, v, BLOCKS + b)
     guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
 
 
 @kernel
-def weigh_blocks(data, side, guide, blocks, v):
+def weigh_blocks(data, trial, guide, blocks, v):
     """guide.weight[:blocks] = -log d of the blocks and node v, whose statistics come into column MOVING; 0 behind them for a new block."""
     forest = guide.forest
-    load(data, side, forest, v, MOVING)
+    load(data, trial, forest, v, MOVING)
     for b in range(blocks):
-        copy_column(side, side, BLOCKS + b, UNION)
-        combine_columns(data, side, side, MOVING, UNION)
-        guide.union[b] = log_h_of(data, side, forest, guide.size[b] + forest.count[v], UNION)
+        copy_column(trial, trial, BLOCKS + b, UNION)
+        combine_columns(data, trial, trial, MOVING, UNION)
+        guide.union[b] = log_h_of(data, trial, forest, guide.size[b] + forest.count[v], UNION)
         guide.weight[b] = guide.union[b] - guide.phi[b] - forest.log_phi[v]
     guide.weight[blocks] = 0.0
 
 
 @kernel
-def stoc_insert(data, side, guide, blocks, v, wanted, rng):
+def stoc_insert(data, trial, guide, blocks, v, wanted, rng):
     """Put node v into one of the blocks, or a new one where there may be one more; the wanted one, if not -1.
 
     Returns the block and the log probability.
     """
-    weigh_blocks(data, side, guide, blocks, v)
+    weigh_blocks(data, trial, guide, blocks, v)
     options = min(blocks + 1, MOST_BLOCKS)
     total = -math.inf
     for b in range(options):
@@ -184,17 +184,17 @@ def stoc_insert(data, side, guide, blocks, v, wanted, rng):
                 break
     log_p = guide.weight[b]
     if b == blocks:
-        copy_column(side, side, MOVING, BLOCKS + b)
+        copy_column(trial, trial, MOVING, BLOCKS + b)
         guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
     else:
-        combine_columns(data, side, side, MOVING, BLOCKS + b)
+        combine_columns(data, trial, trial, MOVING, BLOCKS + b)
         guide.phi[b] = log_add(guide.union[b], guide.phi[b] + guide.forest.log_phi[v])
         guide.size[b] += guide.forest.count[v]
     return b, log_p
 
 
 @kernel
-def climb(data, side, guide, v, count, block_of, rng):
+def climb(data, trial, guide, v, count, block_of, rng):
     """Climb from node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
 
     block_of (K,) holds a block for each cluster, -1 for those without one yet: the path is then that to the present clusters, by the owners
@@ -204,8 +204,8 @@ def climb(data, side, guide, v, count, block_of, rng):
     forced = block_of.shape[0] > 0
     first = first_place(guide, v, count)
     middle, last = first + forest.count[forest.left[v]], first + forest.count[v]
-    open_block(data, side, guide, 0, forest.left[v])
-    open_block(data, side, guide, 1, forest.right[v])
+    open_block(data, trial, guide, 0, forest.left[v])
+    open_block(data, trial, guide, 1, forest.right[v])
     mark(guide, first, middle, 0)
     mark(guide, middle, last, 1)
     if forced:
@@ -222,7 +222,7 @@ def climb(data, side, guide, v, count, block_of, rng):
                 wanted = blocks
         if wanted >= MOST_BLOCKS:
             return blocks, -math.inf
-        b, log_p = stoc_insert(data, side, guide, blocks, hanging, wanted, rng)
+        b, log_p = stoc_insert(data, trial, guide, blocks, hanging, wanted, rng)
         log_q += log_p
         if b == blocks:
             blocks += 1
@@ -252,7 +252,7 @@ def claim_nodes(guide, labels, count):
 
 
 @kernel
-def split_probability(data, side, guide, labels, count, block_of, rng):
+def split_probability(data, trial, guide, labels, count, block_of, rng):
     """log probability that the members' tree is split into the clusters that they are in; block_of (K,) is -1 for these."""
     forest, owner = guide.forest, guide.owner
     claim_nodes(guide, labels, count)
@@ -265,5 +265,5 @@ def split_probability(data, side, guide, labels, count, block_of, rng):
             return -math.inf
         v = forest.left[v] if a < 0 else forest.right[v]
     log_q = math.log(node_weight(forest, v) / total_weight(guide, count))
-    _, log_path = climb(data, side, guide, v, count, block_of, rng)
+    _, log_path = climb(data, trial, guide, v, count, block_of, rng)
     return log_q + log_path

@@ -57,7 +57,7 @@ def plant_by_number(data, state, memory, guide):
         forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
     if is_guided(data):
-        fill_log_guide(data.views[GUIDE], state.side)
+        fill_log_guide(data.views[GUIDE], state.scratch.trial)
     copy_observed(data)
     memory.ints[splits.LEVELS] = plant_guide_tree(data.views[PLANTED], state, forest, guide.tree)
     memory.ints[splits.PLANTED] = number_of_tree(memory)

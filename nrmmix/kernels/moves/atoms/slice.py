@@ -73,7 +73,7 @@ def draw_located_sizes(data, state, memory, rng):
     """Draw sizes with locations, of density regression."""
     n, K = state.labels.shape[0], state.num[N_CLUSTERS]
     slices, sizes, place = memory.floats[:n], memory.floats[n:], memory.ints[memory.floats.shape[0] + 1 :]
-    lowest, level = state.carried[0], state.plane[3]
+    lowest, level = state.scratch.by_group[0], state.scratch.by_location[3]
     draw_locations(state, rng)
     for k in range(K):
         place[k] = state.location[k]
@@ -109,7 +109,7 @@ def count_from(sizes, M, slice_):
 @kernel
 def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
     """The atom of each observation, among those of at least the size of its slice, by the density of its cells."""
-    p = state.score
+    p = state.scratch.score
     for i in range(labels.shape[0]):
         if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP

@@ -60,7 +60,7 @@ USUAL, SEEN, LAST = 0, 1, 2
 
 
 def scratch_size(n, n_directions, table, markov):
-    """Return what `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, side)."""
+    """Return what `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, trial)."""
     floats = VALUE + 2 * (n + 1) + 2 * n + (3 * n if markov else 0) + n_directions + ((n + 1) * (n + 1) if table else 0)
     return floats, 5 * n + COUNT, n if markov else 0
 
