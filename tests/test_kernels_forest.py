@@ -249,7 +249,7 @@ def test_a_tree_as_deep_as_it_has_leaves():
     data, state = arrays_of(model, 8, trees.TRIAL)
     chain.start(data, state, np.zeros(n, np.int64))
     forest = trees.Forest(*(np.zeros(2 * n, np.int64) for _ in range(4)), np.zeros(2 * n), np.zeros(2 * n),
-                          np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.log_grown, np.zeros(2))
+                          np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.cache.log_grown, np.zeros(2))
     trees.clear_forest(forest)
     root = 0
     for i in range(n):

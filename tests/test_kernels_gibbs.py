@@ -39,7 +39,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
     q = 2 if not kernel.shared_width else 1
     model = regression(25, kernel, prior=nm.NGGP(1.5, sigma, tau=0.8), q=q, values=11)
     rng = np.random.default_rng(7)
-    G, P = arrays_of(model, 1)[1].K.shape
+    G, P = arrays_of(model, 1)[1].cache.K.shape
     data, state = started(
         model, np.full(25, -1), room=25, v=rng.gamma(1.0, size=G) * 10.0 ** rng.integers(-2, 3, G), R0=rng.dirichlet(np.full(P, 2.0))
     )
@@ -52,7 +52,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
         else:
             k = int(rng.integers(state.num[layout.N_CLUSTERS] + 1))
             company = data.group[np.append(np.flatnonzero(state.labels == k), i)]
-            if (state.K[company] > 0).all(axis=0).any():  # some location reaches them all
+            if (state.cache.K[company] > 0).all(axis=0).any():  # some location reaches them all
                 clusters.attach(data, state, i, k)
         if step % 1000 not in (0, 17):
             continue
@@ -74,7 +74,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
                         wanted = joined[k] - h[k]
                     assert state.scratch.score[k] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
                     checked += 1
-            assert state.log_new[data.group[i]] == pytest.approx(naive.log_h(problem, point, [i]), rel=1e-11, abs=1e-11)
+            assert state.cache.log_new[data.group[i]] == pytest.approx(naive.log_h(problem, point, [i]), rel=1e-11, abs=1e-11)
     assert checked > 500
 
 
@@ -121,7 +121,7 @@ def started_gibbs(name):
     data, state = started(model, np.full(model.n_obs, -1))
     labels = data.group.copy() if labels is None else np.array(labels)
     locations = [
-        next(p for p in rng.permutation(len(data.R0)) if (state.K[data.group[labels == k], p] > 0).all())
+        next(p for p in rng.permutation(len(data.R0)) if (state.cache.K[data.group[labels == k], p] > 0).all())
         for k in range(labels.max() + 1)
     ]
     v = rng.gamma(2.0, size=len(state.v)) if model.is_regression or model.has_u else None
@@ -201,7 +201,7 @@ def test_gibbs_says_which_observation_has_no_score():
     model = mixture(5, 1)
     data, state = started(model, [0, 0, 1, 1, 1])
     data.log_prior_predictive[3] = -np.inf
-    state.log_weight[:] = -np.inf
+    state.cache.log_weight[:] = -np.inf
     assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
     assert state.num[layout.BAD_ROW] == 3
     assert state.labels.tolist() == [0, 0, 1, 1, 1]

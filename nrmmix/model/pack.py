@@ -159,11 +159,7 @@ def state_of(
         members=np.zeros(0 if slots is None else n, np.int64),
         tried=np.zeros((6, tried)),
     )
-    return layout.State(
-        labels=np.full(n, -1, np.int64),
-        size=np.zeros(cap, np.int64),
-        stat=layout.aligned_zeros((n_stat, cap)),
-        location=np.zeros(cap, np.int64),
+    cache = layout.Cache(
         log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
         location_probability=np.zeros((cap, P if model.is_regression else 0)),
         probability_over_b=np.zeros((cap, P if model.is_regression else 0)),
@@ -171,7 +167,7 @@ def state_of(
         log_size=np.zeros(n + 2),
         log_grown=np.zeros(n + 2),
         log_next=np.zeros(n + 2),
-        v=data.group_size.copy() if model.has_v else np.ones(G),
+        log_scale=np.zeros(1),
         A=np.zeros(P),
         log_new=np.zeros(G),
         log_R0=np.zeros(P),
@@ -181,12 +177,19 @@ def state_of(
         log_K=log_K,
         ratio=np.ones(len(model.scales) or 1 - int(model.is_regression)),
         band=np.tile([0, P], (G, 1)),
+    )
+    return layout.State(
+        labels=np.full(n, -1, np.int64),
+        size=np.zeros(cap, np.int64),
+        stat=layout.aligned_zeros((n_stat, cap)),
+        location=np.zeros(cap, np.int64),
+        v=data.group_size.copy() if model.has_v else np.ones(G),
         hyper=np.array(start, dtype=float),
-        num=np.zeros(layout.NUM, np.int64),
-        step=np.full(len(start), STEP),
         codes=np.zeros(codes, np.int64),
         inclusion=np.zeros(0) if slots is None else slots.start_inclusion(),
-        log_scale=np.zeros(1),
+        num=np.zeros(layout.NUM, np.int64),
+        step=np.full(len(start), STEP),
+        cache=cache,
         scratch=scratch,
     )
 

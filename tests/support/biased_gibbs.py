@@ -21,7 +21,7 @@ def _biased(data, state, i, rng):
     log_join_weights(data, state, K, 0, -1)
     score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     new = k_old if alone else K
-    p[new] = data.log_prior_predictive[i] + state.log_new[0]
+    p[new] = data.log_prior_predictive[i] + state.cache.log_new[0]
     k = draw_index(p, K if alone else K + 1, rng.random())
     if k == k_old:
         return DONE

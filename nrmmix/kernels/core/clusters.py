@@ -203,11 +203,11 @@ def drop_cluster(state, k):
         copy_column(state.stat, state.stat, last, k)
         state.size[k] = state.size[last]
         state.location[k] = state.location[last]
-        state.log_weight[k] = state.log_weight[last]
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] = state.log_K_sum[last, p]
-            state.location_probability[k, p] = state.location_probability[last, p]
-            state.probability_over_b[k, p] = state.probability_over_b[last, p]
+        state.cache.log_weight[k] = state.cache.log_weight[last]
+        for p in range(state.cache.log_K_sum.shape[1]):
+            state.cache.log_K_sum[k, p] = state.cache.log_K_sum[last, p]
+            state.cache.location_probability[k, p] = state.cache.location_probability[last, p]
+            state.cache.probability_over_b[k, p] = state.cache.probability_over_b[last, p]
         left = state.size[k]
         for j in range(state.labels.shape[0]):
             if state.labels[j] == last:
@@ -238,8 +238,8 @@ def open_cluster(data, state):
     k = state.num[N_CLUSTERS]
     empty_column(data, state.stat, k)
     state.size[k] = 0
-    for p in range(state.log_K_sum.shape[1]):
-        state.log_K_sum[k, p] = 0.0
+    for p in range(state.cache.log_K_sum.shape[1]):
+        state.cache.log_K_sum[k, p] = 0.0
     state.num[N_CLUSTERS] = k + 1
 
 

@@ -66,7 +66,7 @@ OF_ROW, OF_COLUMN, IS_COUNT = 0, 1, 2
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
-SCALES = 2  # 1: widths scale the matrices of State.log_K, each with one column and degree at the end of this array
+SCALES = 2  # 1: widths scale the matrices of Cache.log_K, each with one column and degree at the end of this array
 # entry points; 0 where they are not used
 LOG_KERNEL = 3  # evaluates log K of a density regression without SCALES
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
@@ -219,13 +219,12 @@ class Scratch(NamedTuple):
 
 
 @handle
-class State(NamedTuple):
-    """Changed by every move; invariants are in `nrmmix.kernels.core.clusters`."""
+class Cache(NamedTuple):
+    """What follows from the state and is kept because it is read often: who changes the state makes it agree again.
 
-    labels: I1  # (n,) cluster of each observation, -1 while unassigned
-    size: I1  # (cap,)
-    stat: F2  # (S, cap) sufficient statistics
-    location: I1  # (cap,) drawn after each sweep of moves
+    `nrmmix.kernels.core.clusters` does so for a label, `nrmmix.kernels.measure.weights.refresh_caches` for v and hyperparameters.
+    """
+
     log_K_sum: F2  # (cap, P) sum_(i in c) log K(x_i, p) at the state's widths; P = 0 here in a mixture
     location_probability: F2  # (cap, P) posterior of the location; likewise
     probability_over_b: F2  # (cap, P) and the same over tau + A; likewise
@@ -233,7 +232,7 @@ class State(NamedTuple):
     log_size: F1  # (n + 2,) log (m - sigma) by m
     log_grown: F1  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
     log_next: F1  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
-    v: F1  # (G,)
+    log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
     A: F1  # (P,) sum_g V_g K(x_g, p)
     log_new: F1  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
     log_R0: F1  # (P,)
@@ -243,12 +242,26 @@ class State(NamedTuple):
     log_K: F3  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains; no SCALES: S = 0, mixtures 1
     ratio: F1  # (S,)
     band: I2  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
+
+
+@handle
+class State(NamedTuple):
+    """What the posterior is of, changed by every move; with it what follows from it, and working memory.
+
+    Invariants are in `nrmmix.kernels.core.clusters`.
+    """
+
+    labels: I1  # (n,) cluster of each observation, -1 while unassigned
+    size: I1  # (cap,)
+    stat: F2  # (S, cap) sufficient statistics of the members, and in rows `Data.explicit` parameters
+    location: I1  # (cap,) drawn after each sweep of moves
+    v: F1  # (G,)
     hyper: F1  # (3 + D,)
-    num: I1  # (NUM,) int64
-    step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
     codes: I2  # (P, q) codes of the slots of sparse products, see `nrmmix.kernels.measure.codes`; (0, 0) for other kernels
-    inclusion: F1  # (q,) chances with which slots use covariates; likewise (0,), and so on
-    log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
+    inclusion: F1  # (q,) chances with which slots use covariates; (0,) for other kernels
+    num: I1  # (NUM,) int64 counts and flags
+    step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
+    cache: Cache
     scratch: Scratch
 
 
@@ -271,6 +284,12 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
     room = np.zeros(size + LINE // 8, dtype)
     first = -room.ctypes.data % LINE // 8
     return room[first : first + size].reshape(shape)
+
+
+def array_of(state: State, name: str) -> np.ndarray:
+    """The array of this name, of a state or of its cache."""
+    found: np.ndarray = getattr(state.cache if name in Cache._fields else state, name)
+    return found
 
 
 # Arrays of a state, and of what it holds, over clusters: with the cluster last, and first.

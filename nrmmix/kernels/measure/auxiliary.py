@@ -77,7 +77,7 @@ def update_u(data, state, rng):
     base, c = state.scratch.by_location[0], state.scratch.by_location[1]
     exponents(state, c)
     base[0] = state.hyper[TAU]
-    x = slice_v(data, state, data.group_size[0], math.log(state.v[0]), -LOG_V_MAX, LOG_V_MAX, base, state.K[0], c, rng)
+    x = slice_v(data, state, data.group_size[0], math.log(state.v[0]), -LOG_V_MAX, LOG_V_MAX, base, state.cache.K[0], c, rng)
     state.v[0] = math.exp(x)
     recompute_A(state)
     return DONE
@@ -153,7 +153,7 @@ def gather_regions(data, state, regions):
         top[r] = max(top[r], log_v)
         bottom[r] = min(bottom[r], log_v)
         count[r] += data.group_size[g]
-        add_row(part[r], state.K[g], state.v[g])
+        add_row(part[r], state.cache.K[g], state.v[g])
 
 
 @kernel

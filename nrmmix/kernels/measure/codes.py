@@ -136,7 +136,7 @@ def put_code(data, state, l, j, c):
     base, row = state.scratch.by_group[BASE], data.code_log_K[j, c]
     state.codes[l, j] = c
     for g in range(base.shape[0]):
-        state.log_K[0, g, l] = base[g] + row[g]
+        state.cache.log_K[0, g, l] = base[g] + row[g]
 
 
 @kernel
@@ -158,7 +158,7 @@ def pick(codes_row, n_codes, active, rng):
 def redraw_code(data, state, l, j, members, power, rng):
     """Gibbs step for the code of covariate j at slot l among 0 and a subset of the others."""
     tried, now, N = state.scratch.tried, state.codes[l, j], data.n_codes[j]
-    take_out(state.scratch.by_group[BASE], state.scratch.by_group[REST], state.log_K[0], l, data.code_log_K[j, now])
+    take_out(state.scratch.by_group[BASE], state.scratch.by_group[REST], state.cache.log_K[0], l, data.code_log_K[j, now])
     held = sum_at(data.code_log_K[j, now], members)
     count = draw_subset(N, now, tried[CODE], rng)
     tried[CODE, count] = 0.0
@@ -179,7 +179,7 @@ def swap_covariates(data, state, l, members, power, rng):
     if old < 0 or new < 0:
         return
     now = state.codes[l, old]
-    take_out(state.scratch.by_group[BASE], state.scratch.by_group[REST], state.log_K[0], l, data.code_log_K[old, now])
+    take_out(state.scratch.by_group[BASE], state.scratch.by_group[REST], state.cache.log_K[0], l, data.code_log_K[old, now])
     held = sum_at(data.code_log_K[old, now], members)
     occupied, unseen = state.scratch.by_location[OCCUPIED, l], state.scratch.by_location[UNSEEN, l]
     N_old, N_new = data.n_codes[old], data.n_codes[new]
@@ -208,9 +208,9 @@ def redraw_codes_of(data, state, l, rng):
         swap_covariates(data, state, l, members, power, rng)
     fill_slot(data, state, l)  # differences have left rounding errors, which a chain that is resumed lacks
     mass = state.scratch.by_location[OCCUPIED, l] + state.scratch.by_location[UNSEEN, l]
-    for g in range(state.K.shape[0]):
-        state.K[g, l] = math.exp(state.log_K[0, g, l])
-        state.scratch.by_group[RATE, g] = state.scratch.by_group[OTHERS, g] + mass * state.K[g, l]
+    for g in range(state.cache.K.shape[0]):
+        state.cache.K[g, l] = math.exp(state.cache.log_K[0, g, l])
+        state.scratch.by_group[RATE, g] = state.scratch.by_group[OTHERS, g] + mass * state.cache.K[g, l]
 
 
 @entry(STEP_T)

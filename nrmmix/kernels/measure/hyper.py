@@ -95,7 +95,7 @@ def cluster_terms(state, sigma):
     value, gap = 0.0, math.lgamma(1.0 - sigma)
     for k in range(state.num[N_CLUSTERS]):
         value += math.lgamma(state.size[k] - sigma) - gap
-        value += sigma * math.log(max(state.hyper[TAU] + state.A[state.location[k]], TINY))
+        value += sigma * math.log(max(state.hyper[TAU] + state.cache.A[state.location[k]], TINY))
     return value
 
 
@@ -118,7 +118,8 @@ def log_density_mass(data, state, which, z):
     if with_v:
         return value + math.log(mass)
     # in a mixture the terms with u in the last line are (1 + u)^-mass
-    return value + mass * math.log(state.hyper[TAU] + state.A[0]) + math.lgamma(mass + 1.0) - math.lgamma(mass + state.labels.shape[0])
+    b, n = state.hyper[TAU] + state.cache.A[0], state.labels.shape[0]
+    return value + mass * math.log(b) + math.lgamma(mass + 1.0) - math.lgamma(mass + n)
 
 
 @entry(STEP_T)
@@ -187,7 +188,7 @@ def update_widths(data, state, rng):
 @kernel
 def scales_as_one(data, state):
     """Whether a width scales all of log K."""
-    return data.setup[SCALES] != 0 and state.ratio.shape[0] == 1
+    return data.setup[SCALES] != 0 and state.cache.ratio.shape[0] == 1
 
 
 @kernel
@@ -200,8 +201,8 @@ def change_of_log_K(data, old, width):
 @kernel
 def scale_sums(state, change):
     for k in range(state.num[N_CLUSTERS]):
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] *= change
+        for p in range(state.cache.log_K_sum.shape[1]):
+            state.cache.log_K_sum[k, p] *= change
 
 
 @entry(SCALAR_T)
@@ -226,13 +227,13 @@ def log_density_width(data, state, which, z):
     if not sound:
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    G, P = state.K.shape
+    G, P = state.cache.K.shape
     rows = state.scratch.by_location
     base, A, log_b, terms = rows[0], rows[1], rows[2], rows[3]
     is_known = as_one and abs(change - 1.0) < SAME  # where a slice begins
     for p in range(P):
         base[p] = tau
-        A[p] = state.A[p] if is_known else 0.0
+        A[p] = state.cache.A[p] if is_known else 0.0
     for begin in range(0, G, P):
         end = min(begin + P, G)
         fill_reach(data, state, change, True, begin, end)
@@ -250,8 +251,8 @@ def log_density_width(data, state, which, z):
     growth = nrm.growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
     for k in range(state.num[N_CLUSTERS]):
         for p in range(P):
-            base[p] = change * state.log_K_sum[k, p]
-        top = log_terms(base, base, 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
+            base[p] = change * state.cache.log_K_sum[k, p]
+        top = log_terms(base, base, 0.0, state.cache.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
     return value + nrm.mass_term(data, state, sigma, growth)
 
@@ -259,7 +260,7 @@ def log_density_width(data, state, which, z):
 @kernel
 def find_best_locations(state):
     """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members."""
-    sums = state.log_K_sum
+    sums = state.cache.log_K_sum
     for k in range(state.num[N_CLUSTERS]):
         best = 0
         for p in range(sums.shape[1]):
@@ -273,7 +274,7 @@ def find_best_locations(state):
 def are_reached(state, ratio):
     """Whether the best location of each cluster reaches all of its members, where log K is multiplied by a ratio."""
     for k in range(state.num[N_CLUSTERS]):
-        if not ratio * state.log_K_sum[k, state.location[k]] > OUT_OF_REACH:
+        if not ratio * state.cache.log_K_sum[k, state.location[k]] > OUT_OF_REACH:
             return False
     return True
 

@@ -34,7 +34,7 @@ def draw_masses(data, state, rng):
         occupied[p] = 0.0
     for k in range(state.num[N_CLUSTERS]):
         p = state.location[k]
-        state.scratch.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.A[p], TINY)
+        state.scratch.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.cache.A[p], TINY)
         occupied[p] += state.scratch.score[k]
     call_step(data.setup[DRAW_UNSEEN], data, state, rng)
 
@@ -44,7 +44,7 @@ def draw_unseen_of_dirichlet(data, state, rng):
     """Masses of the atoms without clusters by location, where sigma is 0."""
     mass, tau, unseen = state.hyper[MASS], state.hyper[TAU], state.scratch.by_location[UNSEEN]
     for p in range(unseen.shape[0]):
-        unseen[p] = rng.standard_gamma(mass * data.R0[p]) / (tau + state.A[p])
+        unseen[p] = rng.standard_gamma(mass * data.R0[p]) / (tau + state.cache.A[p])
     return DONE
 
 
@@ -54,7 +54,7 @@ def draw_unseen(data, state, rng):
     sigma, tau, unseen = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[UNSEEN]
     mass = given_mass(data, state, rng)
     for p in range(unseen.shape[0]):
-        b = tau + state.A[p]
+        b = tau + state.cache.A[p]
         if b == 0.0:  # of a stable process where no row is in reach: no V_g depends on it
             unseen[p] = 0.0
         elif sigma == 0.0:
@@ -73,7 +73,7 @@ def draw_unseen_of_finite(data, state, rng):
     total = shares_of_locations(data, state, shares)
     for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
         p = draw_share(shares, shares.shape[0], rng.random() * total)
-        unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.A[p], TINY)
+        unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.cache.A[p], TINY)
     return DONE
 
 
@@ -84,7 +84,7 @@ def draw_rates(data, state, rng):
     draw_masses(data, state, rng)
     for p in range(total.shape[0]):
         total[p] = occupied[p] + unseen[p]
-    fill_rates(state.scratch.by_group[RATE], state.K, total)
+    fill_rates(state.scratch.by_group[RATE], state.cache.K, total)
 
 
 @entry(STEP_T)

@@ -34,9 +34,9 @@ def fill_others(state, l, mass):
     rate, others = state.scratch.by_group[RATE], state.scratch.by_group[OTHERS]
     occupied, unseen = state.scratch.by_location[OCCUPIED], state.scratch.by_location[UNSEEN]
     for g in range(rate.shape[0]):
-        left = rate[g] - mass * state.K[g, l]
+        left = rate[g] - mass * state.cache.K[g, l]
         if left < LOST * rate[g]:
             left = 0.0
             for p in range(occupied.shape[0]):
-                left += state.K[g, p] * (occupied[p] + unseen[p] if p != l else max(occupied[p] + unseen[p] - mass, 0.0))
+                left += state.cache.K[g, p] * (occupied[p] + unseen[p] if p != l else max(occupied[p] + unseen[p] - mass, 0.0))
         others[g] = left

@@ -39,9 +39,9 @@ def log_rates(others, column, mass, size):
 @kernel
 def relocate(data, state, rng):
     """The atom of one cluster; masses and rates follow.  scratch.score[:K] has the sizes of the clusters' atoms."""
-    P, k = state.A.shape[0], draw_integer(state.num[N_CLUSTERS], rng)
+    P, k = state.cache.A.shape[0], draw_integer(state.num[N_CLUSTERS], rng)
     sigma, tau, n, now = state.hyper[SIGMA], state.hyper[TAU], state.size[k], state.location[k]
-    occupied, log_K_sum = state.scratch.by_location[OCCUPIED], state.log_K_sum[k]
+    occupied, log_K_sum = state.scratch.by_location[OCCUPIED], state.cache.log_K_sum[k]
     others, column = state.scratch.by_group[OTHERS], state.scratch.by_group[COLUMN]
     z = log_pos(max(state.scratch.score[k], TINY))
     if abs(z) >= LARGEST:
@@ -59,7 +59,7 @@ def relocate(data, state, rng):
                 for b in range(a):
                     known = known or place[b] == place[a]
         p = int(place[a])
-        take_column(state.K, p, column)
+        take_column(state.cache.K, p, column)
         for j in range(WINDOW):
             weight[a * WINDOW + j] = -math.inf
             log_mass = z + STEP * j - log_K_sum[p] / n
@@ -84,4 +84,4 @@ def relocate(data, state, rng):
     occupied[p] += mass
     state.location[k], state.scratch.score[k] = p, mass
     for g in range(others.shape[0]):
-        state.scratch.by_group[RATE, g] = others[g] + mass * state.K[g, p]
+        state.scratch.by_group[RATE, g] = others[g] + mass * state.cache.K[g, p]

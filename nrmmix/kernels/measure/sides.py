@@ -53,9 +53,9 @@ def fill_centres(state, centre, total):
     """centre_p: mean group at location p, weighted by K."""
     for p in range(total.shape[0]):
         centre[p], total[p] = 0.0, TINY
-    for g in range(state.K.shape[0]):
-        add_row(centre, state.K[g], float(g))
-        add_row(total, state.K[g], 1.0)
+    for g in range(state.cache.K.shape[0]):
+        add_row(centre, state.cache.K[g], float(g))
+        add_row(total, state.cache.K[g], 1.0)
     for p in range(total.shape[0]):
         centre[p] /= total[p]
 
@@ -97,7 +97,7 @@ def divide(data, state, k, sign, there):
     """
     rows = state.scratch.by_location
     occupied, unseen, beside, centre = rows[OCCUPIED], rows[UNSEEN], rows[BESIDE], rows[CENTRE]
-    position, n, mass, shape = state.log_weight, 0.0, 0.0, 0.0
+    position, n, mass, shape = state.cache.log_weight, 0.0, 0.0, 0.0
     for p in range(occupied.shape[0]):
         if there >= 0 and sign * (centre[p] - there) > 0.0:
             occupied[p], beside[p] = 0.0, unseen[p]
@@ -112,15 +112,15 @@ def divide(data, state, k, sign, there):
             occupied[state.location[j]] += state.scratch.score[j]
     for p in range(beside.shape[0]):
         mass += beside[p]
-    fill_rates(state.scratch.by_group[REST], state.K, occupied)
-    fill_rates(state.scratch.by_group[SIDE], state.K, beside)
+    fill_rates(state.scratch.by_group[REST], state.cache.K, occupied)
+    fill_rates(state.scratch.by_group[SIDE], state.cache.K, beside)
     return n, mass, shape
 
 
 @kernel
 def multiply_side(state, k, sign, there, scale):
     """Multiply the masses on the side of cluster k beyond group `there`."""
-    unseen, centre, position = state.scratch.by_location[UNSEEN], state.scratch.by_location[CENTRE], state.log_weight
+    unseen, centre, position = state.scratch.by_location[UNSEEN], state.scratch.by_location[CENTRE], state.cache.log_weight
     for p in range(unseen.shape[0]):
         if sign * (centre[p] - there) > 0.0:
             unseen[p] *= scale
@@ -134,14 +134,14 @@ def shift_side(data, state, k, sign, rng):
     """Propose locations of the atom of cluster k, one after the other; by_group[REST] has the rates by all masses after it."""
     rows = state.scratch.by_group
     others, side, column, trial = rows[REST], rows[SIDE], rows[COLUMN], rows[TRIAL]
-    here, there = halfway(state, state.log_weight, k, -sign), halfway(state, state.log_weight, k, sign)
+    here, there = halfway(state, state.cache.log_weight, k, -sign), halfway(state, state.cache.log_weight, k, sign)
     n_side, mass_side, shape = divide(data, state, k, sign, there)
-    tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.log_K_sum[k]
+    tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.cache.log_K_sum[k]
     log_scale, log_mass = 0.0, log_pos(max(state.scratch.score[k], TINY))
-    take_column(state.K, now, column)
+    take_column(state.cache.K, now, column)
     rates = log_rates(others, side, column, 1.0, exp_any(log_mass), data.group_size)
     for _ in range(TRIED):
-        p = draw_location(now, state.A.shape[0], rng)
+        p = draw_location(now, state.cache.A.shape[0], rng)
         if p < 0 or p == now or not log_K_sum[p] > OUT_OF_REACH:
             continue
         held = here if here >= 0 else there
@@ -150,7 +150,7 @@ def shift_side(data, state, k, sign, rng):
         if not (abs(log_mass + change) < LARGEST and abs(log_scale + shift) < LARGEST):
             continue
         mass, scale = exp_any(log_mass + change), exp_any(log_scale + shift)
-        take_column(state.K, p, trial)
+        take_column(state.cache.K, p, trial)
         tried = log_rates(others, side, trial, scale, mass, data.group_size)
         value = math.log(data.R0[p] / data.R0[now]) + log_K_sum[p] - log_K_sum[now]
         value += n * change + (n_side + shape) * shift - (tried - rates)
@@ -170,7 +170,7 @@ def shift_side(data, state, k, sign, rng):
 @entry(STEP_T)
 def update_sides(data, state, rng):
     """Locations of some clusters and masses on one side of each; then V given all masses, which are integrated out again."""
-    K, position = state.num[N_CLUSTERS], state.log_weight  # log weights are made anew after all updates
+    K, position = state.num[N_CLUSTERS], state.cache.log_weight  # log weights are made anew after all updates
     fill_positions(data, state, position)
     fill_centres(state, state.scratch.by_location[CENTRE], state.scratch.by_location[OCCUPIED])
     draw_masses(data, state, rng)

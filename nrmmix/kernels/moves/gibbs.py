@@ -254,7 +254,7 @@ def allocate(data, state, order, count, rng):
             state.num[CURSOR] = t
             return NEED_ROOM
         if by_location and t + 1 < count:
-            prefetch(state.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
+            prefetch(state.cache.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
         if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[N_CLUSTERS] >= LEAST_FOR_FOUR:
             score_next_four(data, state, order, t)
             at_once = t

@@ -179,12 +179,12 @@ def _part(data, state, option, reach, group, near, members, log_B):
     m, bound, most = group.count[0], state.scratch.score, near.number.shape[0] - 2 * members.shape[0]
     if m > 0:
         for e in range(m):
-            bound[e] = state.log_weight[group.number[e]]
+            bound[e] = state.cache.log_weight[group.number[e]]
         _add_bounds(data, state, group.column, group.reach, m, members)
     else:
         m = state.num[N_CLUSTERS]
         for k in range(m):
-            bound[k] = state.log_weight[k]
+            bound[k] = state.cache.log_weight[k]
         _add_bounds(data, state, state.stat, reach, m, members)
     cut = _cut(data, state, option, bound, m, members)
     total = _sum_below(bound, m, cut)
@@ -208,11 +208,11 @@ def _score_near(data, state, i, near):
     """
     p, own, k_old, m = state.scratch.score, own_cluster(state, i), state.labels[i], near.count[0]
     for e in range(m):
-        p[e] = state.log_weight[near.number[e]]
+        p[e] = state.cache.log_weight[near.number[e]]
     at, weight = -1, 0.0
     if own >= 0:
         at, n = near.place[own], state.size[own]
-        p[at] += state.log_size[n - 1] - state.log_size[n]
+        p[at] += state.cache.log_size[n - 1] - state.cache.log_size[n]
         weight = p[at]
     score_columns(data, near.column, state.scratch.work, p, m, i, at)
     if own >= 0 and math.isnan(p[at]):

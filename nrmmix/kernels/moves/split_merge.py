@@ -154,7 +154,7 @@ def others_of(state, memory):
     """Sums of log K of parts; the rows beside the pair, their parts and those that are given; sizes of parts; the pair and its numbers."""
     ints, n = memory.ints, state.labels.shape[0]
     pair = ints[INTS * n + 2 : INTS * n + 2 + PAIR]
-    count, reach = pair[2], memory.floats.reshape((REACH, state.log_K_sum.shape[1]))
+    count, reach = pair[2], memory.floats.reshape((REACH, state.cache.log_K_sum.shape[1]))
     return reach, ints[:count], ints[n : n + count], ints[2 * n : 2 * n + count], ints[INTS * n : INTS * n + 2], pair
 
 
@@ -231,8 +231,8 @@ def join_clusters(data, state, k, other):
     for m in range(state.labels.shape[0]):
         if state.labels[m] == other:
             state.labels[m] = k
-    add_row(state.log_K_sum[k], state.log_K_sum[other], 1.0)
-    weigh_as(data, state, k, state.log_K_sum[k])
+    add_row(state.cache.log_K_sum[k], state.cache.log_K_sum[other], 1.0)
+    weigh_as(data, state, k, state.cache.log_K_sum[k])
     drop_cluster(state, other)
 
 
@@ -263,7 +263,7 @@ def split_merge(data, state, memory, rng):
                 if state.labels[m] == k_j:
                     update_column(data, trial, WHOLE, m, 1.0)
                     state.num[N_SCORED] += 1  # as much work
-            log_split = log_split_ratio(data, state, state.stat, state.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
+            log_split = log_split_ratio(data, state, state.stat, state.cache.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
             if not -log_split > log_uniform:
                 memory.tally[MERGE * TALLY + PROPOSED] += 1.0
                 if state.num[HALT] == GIVE_UP:

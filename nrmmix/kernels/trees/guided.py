@@ -139,7 +139,7 @@ def log_of_numbers(state, K, blocks):
     """Log ratio of the numbers of clusters when one of K becomes `blocks`."""
     total = 0.0
     for t in range(K, K + blocks - 1):
-        total += state.log_next[t]
+        total += state.cache.log_next[t]
     return total
 
 
@@ -189,7 +189,7 @@ def into_blocks(data, state, memory, rng):
     v, log_node = splits.sample_sub(guide, count, rng)
     blocks, log_path = splits.climb(wide, state.scratch.trial, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
-    gain = log_of_numbers(state, K, blocks) - log_weight_of(data, state, state.size[k], state.log_K_sum[k])
+    gain = log_of_numbers(state, K, blocks) - log_weight_of(data, state, state.size[k], state.cache.log_K_sum[k])
     gain -= marginal_of(data, state, guide.marginal, k)
     reach_of_blocks(data, state, guide, blocks, count)
     for b in range(blocks):
@@ -392,10 +392,9 @@ def merge(data, state, memory, rng):
                 if m != k:
                     combine_columns(posterior, state.stat, trial, m, WHOLE)
                 size += state.size[m]
-                gain -= (
-                    log_weight_of(posterior, state, state.size[m], state.log_K_sum[m]) + marginal_of(posterior, state, guide.marginal, m)
-                )
-                add_row(guide.reach[splits.OF_UNION], state.log_K_sum[m], 1.0)
+                log_K_sum = state.cache.log_K_sum[m]
+                gain -= log_weight_of(posterior, state, state.size[m], log_K_sum) + marginal_of(posterior, state, guide.marginal, m)
+                add_row(guide.reach[splits.OF_UNION], log_K_sum, 1.0)
         marginal = marginal_column(posterior, trial, WHOLE)
         wide_marginal = marginal_column(wide, trial, WHOLE) if has_locations(state) else marginal
         gain += log_weight_of(posterior, state, size, guide.reach[splits.OF_UNION]) + marginal - math.log(K + 1.0 - blocks)

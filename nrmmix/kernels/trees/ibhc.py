@@ -51,7 +51,7 @@ def nearest_to_row(data, state, scratch, i, log_alone, most):
     K = state.num[N_CLUSTERS]
     p = state.scratch.score
     for k in range(K):
-        p[k] = scratch.log_h[k] + state.log_size[state.size[k]]
+        p[k] = scratch.log_h[k] + state.cache.log_size[state.size[k]]
     score_columns(data, state.stat, state.scratch.work, p, K, i, -1)
     best, least = K, math.inf
     for k in range(K):

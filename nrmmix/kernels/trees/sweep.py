@@ -36,9 +36,9 @@ AGES = 2**16  # learnt[TREE] = number * AGES + age, in iterations
 def follow(data, state, memory):
     """The guide's constants become those of the chain; where all components of a finite mixture are taken, as if one were not."""
     K = state.num[N_CLUSTERS]
-    while K > 1 and state.log_next[K] == -math.inf:
+    while K > 1 and state.cache.log_next[K] == -math.inf:
         K -= 1
-    memory.learnt[GUIDE_CLUSTER] = typical_log_weight(data, state) + max(state.log_next[K], -100.0)
+    memory.learnt[GUIDE_CLUSTER] = typical_log_weight(data, state) + max(state.cache.log_next[K], -100.0)
     memory.learnt[GUIDE_SIGMA] = state.hyper[SIGMA]
 
 

@@ -54,7 +54,7 @@ def draw_sizes(data, state, log_sizes, origin, place, rng):
         log_sizes[m] = draw_log_gamma((state.size[m] if m < K else 0.0) - sigma, rng)
         if has_locations(state):
             place[m] = state.location[m] if m < K else draw_share(shares, shares.shape[0], rng.random() * total)
-            log_sizes[m] -= math.log(max(state.hyper[TAU] + state.A[place[m]], TINY))
+            log_sizes[m] -= math.log(max(state.hyper[TAU] + state.cache.A[place[m]], TINY))
 
 
 @kernel
@@ -84,7 +84,7 @@ def fill_rates(state, sizes, place, rate):
     for g in range(rate.shape[0]):
         rate[g] = 0.0
         for m in range(sizes.shape[0]):
-            rate[g] += state.K[g, place[m]] * sizes[m]
+            rate[g] += state.cache.K[g, place[m]] * sizes[m]
 
 
 @entry(MOVE_T)
