@@ -29,11 +29,11 @@ def case_of(model, log_marginal, m=None):
     m = m or n
     data, state = arrays_of(model, 12, trees.TRIAL)
     chain.start(data, state, np.zeros(n, np.int64))
-    log_grown = np.array([0.0] + [math.lgamma(c - SIGMA) - math.lgamma(1 - SIGMA) for c in range(1, n + 2)])
+    log_rising = np.array([0.0] + [math.lgamma(c - SIGMA) - math.lgamma(1 - SIGMA) for c in range(1, n + 2)])
     floats, integers = trees.scratch_size(n, m, model.packed.n_stat)
     forest = trees.Forest(*(np.zeros(n + m, np.int64) for _ in range(4)), *(np.zeros(n + m) for _ in range(2)),
-                          np.zeros((m, model.packed.n_stat, 1)), np.zeros(m + 1, np.int64), log_grown, np.array([LOG_CLUSTER, 0.0]))
-    assert (floats, integers) == tuple(sum(a.size for a in forest if a is not log_grown and a.dtype == kind) for kind in (float, int))
+                          np.zeros((m, model.packed.n_stat, 1)), np.zeros(m + 1, np.int64), log_rising, np.array([LOG_CLUSTER, 0.0]))
+    assert (floats, integers) == tuple(sum(a.size for a in forest if a is not log_rising and a.dtype == kind) for kind in (float, int))
     trees.clear_forest(forest)
     for i in range(n):
         trees.plant_leaf(data, state.scratch.trial, forest, i)
@@ -249,7 +249,7 @@ def test_a_tree_as_deep_as_it_has_leaves():
     data, state = arrays_of(model, 8, trees.TRIAL)
     chain.start(data, state, np.zeros(n, np.int64))
     forest = trees.Forest(*(np.zeros(2 * n, np.int64) for _ in range(4)), np.zeros(2 * n), np.zeros(2 * n),
-                          np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.cache.log_grown, np.zeros(2))
+                          np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.cache.log_rising, np.zeros(2))
     trees.clear_forest(forest)
     root = 0
     for i in range(n):

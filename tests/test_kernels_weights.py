@@ -41,7 +41,7 @@ def log_weight(data, state, k):
     if not weights.has_locations(state):
         return weights.log_weight_of_size(state, n)
     terms = state.cache.log_R0 + state.cache.log_K_sum[k] - (n - state.hyper[layout.SIGMA]) * state.cache.log_b
-    return state.cache.log_scale[0] + state.cache.log_grown[n] + logsumexp(terms)
+    return state.cache.log_scale[0] + state.cache.log_rising[n] + logsumexp(terms)
 
 
 def log_prior(data, state):

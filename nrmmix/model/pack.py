@@ -165,7 +165,7 @@ def state_of(
         probability_over_b=np.zeros((cap, P if model.is_regression else 0)),
         log_weight=np.zeros(cap),
         log_size=np.zeros(n + 2),
-        log_grown=np.zeros(n + 2),
+        log_rising=np.zeros(n + 2),
         log_next=np.zeros(n + 2),
         log_scale=np.zeros(1),
         A=np.zeros(P),

@@ -45,7 +45,7 @@ class TreeGrower:
         left, right, up, size = (np.zeros(n + m, np.int64) for _ in range(4))
         self.forest = Forest(
             left, right, up, size, np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
-            np.zeros(m + 1, np.int64), self.state.cache.log_grown, np.zeros(GUIDE),
+            np.zeros(m + 1, np.int64), self.state.cache.log_rising, np.zeros(GUIDE),
         )
         self.scratch = ibhc.IbhcScratch(
             np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(ibhc.NUM, np.int64)

@@ -29,7 +29,7 @@ _ROWS, _DATA, _STATE, _MEMORY = Rows.type, Data.type, State.type, Memory.type
 
 # (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
-# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_DIGITS when a removal has
+# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_PRECISION when a removal has
 UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
 # (rows, stat, work, out, block, K, i, own): add to out[:K] the log predictives of i, without i itself in column `own` (or -1);
 # out[K:] may be overwritten

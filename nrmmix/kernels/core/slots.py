@@ -12,12 +12,6 @@ from nrmmix.kernels.core.special import exp_any
 AT_ONCE = 64  # groups, whose part of log K stays in the cache while slots are gone through
 
 
-@kernel
-def has_codes(state):
-    """Whether the kernel is a sparse product, the codes of which are part of the state."""
-    return state.codes.shape[0] > 0
-
-
 @fast
 def add_code(log_K, table, p):
     """log_K[:, p] += table"""

@@ -22,7 +22,7 @@ LOG_V_MAX = 600.0  # v is truncated to e^-600 .. e^600, beyond which it would un
 DONE = 1  # an exception inside an entry point returns 0
 NEED_ROOM = 2  # nothing was changed; more columns, please
 BROKEN = 3  # a score was not a number
-LOST_DIGITS = 4  # of families' updates: build the statistics anew
+LOST_PRECISION = 4  # of families' updates, by cancellation: build the statistics anew
 HALTED = 5  # it was told to halt, and goes on at CURSOR when it is called again
 GIVEN_UP = 6  # it was told to give up: its work is lost, and the chain goes back to where it stood before
 STALE = 7  # of redraws of shared parameters: build the statistics anew
@@ -230,7 +230,7 @@ class Cache(NamedTuple):
     probability_over_b: F2  # (cap, P) and the same over tau + A; likewise
     log_weight: F1  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: F1  # (n + 2,) log (m - sigma) by m
-    log_grown: F1  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
+    log_rising: F1  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
     log_next: F1  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
     log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
     A: F1  # (P,) sum_g V_g K(x_g, p)

@@ -81,7 +81,7 @@ def log_cluster(state):
 @kernel
 def log_weight_of_size(state, size):
     """Log weight of a mixture's cluster of so many, but for (tau + u)^-size, which all partitions share."""
-    return log_cluster(state) + state.cache.log_grown[size]
+    return log_cluster(state) + state.cache.log_rising[size]
 
 
 @kernel
@@ -90,7 +90,7 @@ def log_weight_of(data, state, size, log_K_sum):
     if not has_locations(state):
         return log_weight_of_size(state, size)
     log_sum = log_location_sum(data, state, log_K_sum, size, state.scratch.by_location[2])
-    return state.cache.log_scale[0] + state.cache.log_grown[size] + log_sum
+    return state.cache.log_scale[0] + state.cache.log_rising[size] + log_sum
 
 
 @kernel
@@ -110,7 +110,7 @@ def log_split_weight(data, state, reach, first, second, n_first, n_second, other
 
     reach[first] and reach[second], (P,) rows of `Cache.log_K_sum` or of scratch like it, say where they reach in density regression.
     """
-    sizes = state.cache.log_grown[n_first] + state.cache.log_grown[n_second] - state.cache.log_grown[n_first + n_second]
+    sizes = state.cache.log_rising[n_first] + state.cache.log_rising[n_second] - state.cache.log_rising[n_first + n_second]
     if not has_locations(state):
         return log_cluster(state) + state.cache.log_next[others] + sizes
     whole, terms = state.scratch.by_location[1], state.scratch.by_location[2]
@@ -192,9 +192,9 @@ def refresh_caches_entry(data, state):
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     for m in range(1, state.cache.log_size.shape[0]):
         state.cache.log_size[m] = log_pos(m - sigma)
-    state.cache.log_grown[1] = 0.0
+    state.cache.log_rising[1] = 0.0
     for m in range(2, state.cache.log_size.shape[0]):
-        state.cache.log_grown[m] = state.cache.log_grown[m - 1] + state.cache.log_size[m - 1]
+        state.cache.log_rising[m] = state.cache.log_rising[m - 1] + state.cache.log_size[m - 1]
     if is_integrated(data):  # log (theta + sigma K), or what a table says; beside no other cluster there is no choice
         for K in range(1, state.cache.log_next.shape[0]):
             if data.setup[MEASURE] == GIBBS_TYPE:

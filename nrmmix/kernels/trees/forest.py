@@ -34,7 +34,7 @@ class Forest(NamedTuple):
     log_phi: F1  # (n + m,) log phi of the tree below
     bank: F3  # (m, S, 1) statistics of internal nodes
     free: I1  # (m + 1,) int64: internal nodes that no tree has, free[m] of them
-    log_grown: F1  # (n + 2,) log Gamma(c - sigma)/Gamma(1 - sigma) of the guide by the number c of leaves
+    log_rising: F1  # (n + 2,) log Gamma(c - sigma)/Gamma(1 - sigma) of the guide by the number c of leaves
     guide: F1  # (GUIDE,) log of what every cluster brings at the guide's u, mass and sigma; the other is the owner's
 
 
@@ -43,13 +43,13 @@ def scratch_size(n, m, n_stat):
     return 2 * (n + m) + GUIDE + m * n_stat, 4 * (n + m) + m + 1
 
 
-def forest_of(floats, ints, log_grown, m, n_stat):
+def forest_of(floats, ints, log_rising, m, n_stat):
     """A forest within two arrays; what stands in them stays."""
-    n = log_grown.shape[0] - 2
+    n = log_rising.shape[0] - 2
     t, b = n + m, 2 * (n + m) + GUIDE
     return Forest(
         ints[:t], ints[t : 2 * t], ints[2 * t : 3 * t], ints[3 * t : 4 * t], floats[:t], floats[t : 2 * t],
-        floats[b : b + m * n_stat].reshape((m, n_stat, 1)), ints[4 * t : 4 * t + m + 1], log_grown, floats[2 * t : b],
+        floats[b : b + m * n_stat].reshape((m, n_stat, 1)), ints[4 * t : 4 * t + m + 1], log_rising, floats[2 * t : b],
     )
 
 
@@ -224,7 +224,7 @@ def load_union(data, trial, forest, a, b, column):
 @kernel
 def log_h_of(data, trial, forest, count, column):
     """log phi of so many observations as one cluster, from the column of their statistics."""
-    return forest.guide[0] + forest.log_grown[count] + marginal_column(data, trial, column)
+    return forest.guide[0] + forest.log_rising[count] + marginal_column(data, trial, column)
 
 
 @kernel
@@ -233,7 +233,7 @@ def plant_leaf(data, trial, forest, i):
     forest.left[i] = forest.right[i] = forest.up[i] = -1
     forest.count[i] = 1
     if data.rows.missing.shape[0] == 0 and data.shared.shape[0] == 0:
-        forest.log_h[i] = forest.guide[0] + forest.log_grown[1] + data.log_prior_predictive[i]
+        forest.log_h[i] = forest.guide[0] + forest.log_rising[1] + data.log_prior_predictive[i]
     else:  # cells that are drawn count in marginals, not in scores; and predictives are at the shared parameters of now
         load(data, trial, forest, i, 0)
         forest.log_h[i] = log_h_of(data, trial, forest, 1, 0)
@@ -263,7 +263,7 @@ def log_union_with(data, trial, work, forest, v, i):
         return log_union(data, trial, forest, v, i)
     n, c = data.group.shape[0], forest.count[v]
     out = work[work.shape[0] - 1]
-    out[0] = forest.log_h[v] + forest.log_grown[c + 1] - forest.log_grown[c]
+    out[0] = forest.log_h[v] + forest.log_rising[c + 1] - forest.log_rising[c]
     if v < n:
         load(data, trial, forest, v, 0)
         score_columns(data, trial, work, out, 1, i, -1)

@@ -69,7 +69,7 @@ def log_predictive(data, trial, work, forest, v, i):
     """log p(y_i | leaves of v), and log h of both together."""
     c = forest.count[v]
     log_h = log_union_with(data, trial, work, forest, v, i)
-    return log_h - forest.log_h[v] - forest.log_grown[c + 1] + forest.log_grown[c], log_h
+    return log_h - forest.log_h[v] - forest.log_rising[c + 1] + forest.log_rising[c], log_h
 
 
 @kernel

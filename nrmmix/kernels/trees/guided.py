@@ -82,8 +82,8 @@ def collect_chosen(state, guide):
 @kernel
 def log_odds_of(guide, size, other_size, affinity):
     """Log odds that two clusters join, by their sizes and what `affinities` says of them."""
-    grown = guide.forest.log_grown
-    log_d = guide.forest.guide[0] + grown[size] + grown[other_size] - grown[size + other_size] - affinity
+    rising = guide.forest.log_rising
+    log_d = guide.forest.guide[0] + rising[size] + rising[other_size] - rising[size + other_size] - affinity
     return guide.pull[1] - guide.pull[0] * log_d
 
 
@@ -382,7 +382,7 @@ def merge(data, state, memory, rng):
     log_q = memory.floats[splits.LOG_Q]
     trial, K, chosen = state.scratch.trial, state.num[N_CLUSTERS], guide.chosen
     log_uniform = -rng.standard_exponential()
-    possible = blocks <= (2 if scan else splits.MOST_BLOCKS)
+    possible = blocks <= (2 if scan else splits.MAX_BLOCKS)
     size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
     if possible:
         copy_column(state.stat, trial, k, WHOLE)

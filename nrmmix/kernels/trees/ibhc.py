@@ -16,7 +16,7 @@ from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import cut_path, insert_leaf, insert_tree, load, log_add, log_d, plant_leaf
 
-MOST_SPLITS = 16  # while one observation enters: a part of a split tree that enters another may split that one in turn
+MAX_SPLITS = 16  # while one observation enters: a part of a split tree that enters another may split that one in turn
 
 # IbhcScratch.num
 AT = 0  # how many observations have been taken up
@@ -103,7 +103,7 @@ def grow(data, state, forest, scratch, order, until, most):
     """Steps 1 to 3 for the observations in order[:until] that are not in yet, into at most so many trees.
 
     Step 3: of the nodes above what has entered, the lowest with d > 1 is where its tree is split; the parts enter like observations.  When
-    an observation has caused MOST_SPLITS splits the parts that still wait enter without, so that it comes to an end.
+    an observation has caused MAX_SPLITS splits the parts that still wait enter without, so that it comes to an end.
     """
     n = data.group.shape[0]
     by_scores = data.rows.missing.shape[0] == 0
@@ -137,7 +137,7 @@ def grow(data, state, forest, scratch, order, until, most):
         note_root(state, forest, scratch, k, root)
         v = forest.up[x]
         scratch.num[ON_TOP if v == root else WITHIN] += 1
-        if scratch.num[SPLITS] == MOST_SPLITS or K == most:
+        if scratch.num[SPLITS] == MAX_SPLITS or K == most:
             continue
         while v >= 0 and log_d(forest, v) <= 0.0:
             v = forest.up[v]

@@ -308,7 +308,7 @@ def published(data, state, memory, rng):
     scratch = scratch_in(memory.divided)
     forest, n, most = scratch.forest, data.group.shape[0], state.size.shape[0] - 3
     for c in range(n + 2):
-        forest.log_grown[c] = state.cache.log_grown[c]
+        forest.log_rising[c] = state.cache.log_rising[c]
     forest.guide[0] = log_cluster(state)
     if state.num[CURSOR] == GLOBAL:
         by_rows = memory.option[TREE] == 1.0

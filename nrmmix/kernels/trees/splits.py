@@ -18,10 +18,10 @@ from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, lo
 from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
 
-MOST_BLOCKS = 12  # of one split; more are neither proposed nor undone
+MAX_BLOCKS = 12  # of one split; more are neither proposed nor undone
 UNION, MOVING, BLOCKS = 4, 5, 6  # columns of Scratch.trial; 0..3 are those of trees and of split-merge
-TRIAL = BLOCKS + MOST_BLOCKS
-OF_UNION = REACH + MOST_BLOCKS  # rows of Guide.reach; that of block b is REACH + b
+TRIAL = BLOCKS + MAX_BLOCKS
+OF_UNION = REACH + MAX_BLOCKS  # rows of Guide.reach; that of block b is REACH + b
 REACHES = OF_UNION + 1
 
 
@@ -29,7 +29,7 @@ REACHES = OF_UNION + 1
 class Guide(NamedTuple):
     """Scratch of the move."""
 
-    forest: Forest  # of the cluster at hand; its log_grown and guide[0] are the guide's constants
+    forest: Forest  # of the cluster at hand; its log_rising and guide[0] are the guide's constants
     tree: GuideTree
     marginal: F1  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
     wide: F1  # (n + 1,) log p(y_c, x_c) by the guide; in a mixture the same numbers in the same place, as of the two unions
@@ -38,11 +38,11 @@ class Guide(NamedTuple):
     part: I1  # (n,) int64, block of each member
     target: I1  # (n,) int64
     owner: I1  # (2 n,) int64, by node: the cluster that all leaves belong to, or -1
-    size: I1  # (MOST_BLOCKS,) int64, of the blocks
-    phi: F1  # (MOST_BLOCKS,) their running log potentials
-    union: F1  # (MOST_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
-    wide_union: F1  # (MOST_BLOCKS,) log p(y_c, x_c)
-    weight: F1  # (MOST_BLOCKS + 1,)
+    size: I1  # (MAX_BLOCKS,) int64, of the blocks
+    phi: F1  # (MAX_BLOCKS,) their running log potentials
+    union: F1  # (MAX_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
+    wide_union: F1  # (MAX_BLOCKS,) log p(y_c, x_c)
+    weight: F1  # (MAX_BLOCKS + 1,)
     pull: F1  # (2,) eta and log rho
     reach: F2  # (REACHES, P): rows of `nrmmix.kernels.measure.weights`, those of blocks, and of a union
 
@@ -66,8 +66,8 @@ LOG_Q, LOG_BACK, ETA_AND_RHO, NUMBERS = 0, 1, 2, 4
 def scratch_size(n, n_stat, P):
     """Floats and integers of scratch for n observations and P locations, 0 in a mixture."""
     floats, ints = scratch_size_of_forest(n, n, n_stat)
-    located = n + 1 + MOST_BLOCKS + REACHES * P if P else 0
-    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + located, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
+    located = n + 1 + MAX_BLOCKS + REACHES * P if P else 0
+    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MAX_BLOCKS + 1 + located, WORDS + ints + 11 * n + 3 + MAX_BLOCKS
 
 
 @kernel
@@ -80,24 +80,24 @@ def guide_of(floats, ints, n, n_stat, P):
     """The move's scratch, divided; `n_stat` with the guide's own statistics, P locations, 0 in a mixture."""
     whole, whole_ints = floats, ints
     m, t = 4 * n + 2 + n * n_stat, WORDS + 9 * n + 1  # of the forest; `place_of_order`
-    grown = NUMBERS + n + 2
-    floats, ints = whole[grown + m :], whole_ints[t:]
-    forest = forest_of(whole[grown : grown + m], whole_ints[WORDS:t], whole[NUMBERS:grown], n, n_stat)
+    rising = NUMBERS + n + 2
+    floats, ints = whole[rising + m :], whole_ints[t:]
+    forest = forest_of(whole[rising : rising + m], whole_ints[WORDS:t], whole[NUMBERS:rising], n, n_stat)
     tree = GuideTree(
         ints[:n], ints[n : 2 * n], floats[:n], ints[2 * n : 3 * n], ints[3 * n : 4 * n], ints[4 * n : 5 * n + 1],
         ints[5 * n + 1 : 6 * n + 2],
     )
     ints, b = ints[6 * n + 2 :], 3 * n + 2
-    e = b + 3 * MOST_BLOCKS + 1
-    wide, wide_union = floats[n : 2 * n + 1], floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS]
+    e = b + 3 * MAX_BLOCKS + 1
+    wide, wide_union = floats[n : 2 * n + 1], floats[b + MAX_BLOCKS : b + 2 * MAX_BLOCKS]
     if P > 0:
-        wide, wide_union = floats[e : e + n + 1], floats[e + n + 1 : e + n + 1 + MOST_BLOCKS]
-        e += n + 1 + MOST_BLOCKS
+        wide, wide_union = floats[e : e + n + 1], floats[e + n + 1 : e + n + 1 + MAX_BLOCKS]
+        e += n + 1 + MAX_BLOCKS
     return Guide(
         forest, tree, floats[n : 2 * n + 1], wide, floats[2 * n + 1 : b], ints[: n + 1],
         ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
-        ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], floats[b : b + MOST_BLOCKS],
-        floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], wide_union, floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
+        ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MAX_BLOCKS], floats[b : b + MAX_BLOCKS],
+        floats[b + MAX_BLOCKS : b + 2 * MAX_BLOCKS], wide_union, floats[b + 2 * MAX_BLOCKS : b + 3 * MAX_BLOCKS + 1],
         whole[ETA_AND_RHO:NUMBERS], floats[e : e + REACHES * P].reshape((REACHES, P)),
     )
 
@@ -167,7 +167,7 @@ def stoc_insert(data, trial, guide, blocks, v, wanted, rng):
     Returns the block and the log probability.
     """
     weigh_blocks(data, trial, guide, blocks, v)
-    options = min(blocks + 1, MOST_BLOCKS)
+    options = min(blocks + 1, MAX_BLOCKS)
     total = -math.inf
     for b in range(options):
         total = log_add(total, guide.weight[b])
@@ -198,7 +198,7 @@ def climb(data, trial, guide, v, count, block_of, rng):
     """Climb from node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
 
     block_of (K,) holds a block for each cluster, -1 for those without one yet: the path is then that to the present clusters, by the owners
-    of nodes.  Where it is empty the blocks are drawn.  Returns the number of blocks and the log probability; more than MOST_BLOCKS: -inf.
+    of nodes.  Where it is empty the blocks are drawn.  Returns the number of blocks and the log probability; more than MAX_BLOCKS: -inf.
     """
     forest = guide.forest
     forced = block_of.shape[0] > 0
@@ -220,7 +220,7 @@ def climb(data, trial, guide, v, count, block_of, rng):
             wanted = block_of[guide.owner[hanging]]
             if wanted < 0:
                 wanted = blocks
-        if wanted >= MOST_BLOCKS:
+        if wanted >= MAX_BLOCKS:
             return blocks, -math.inf
         b, log_p = stoc_insert(data, trial, guide, blocks, hanging, wanted, rng)
         log_q += log_p

@@ -52,9 +52,9 @@ def plant_by_number(data, state, memory, guide):
     """The guide tree that belongs to the kept number, and the guide at the kept constants."""
     sigma, forest = memory.learnt[GUIDE_SIGMA], guide.forest
     forest.guide[0] = memory.learnt[GUIDE_CLUSTER]
-    forest.log_grown[1] = 0.0
-    for m in range(2, forest.log_grown.shape[0]):
-        forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
+    forest.log_rising[1] = 0.0
+    for m in range(2, forest.log_rising.shape[0]):
+        forest.log_rising[m] = forest.log_rising[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
     if is_guided(data):
         fill_log_guide(data.views[GUIDE], state.scratch.trial)
@@ -104,7 +104,7 @@ def tree_guided(data, state, memory, rng):
         state.num[CURSOR] = 1
     if memory.ints[splits.IS_LOCAL] == 0:
         while state.num[CURSOR] <= moves:
-            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MOST_BLOCKS:
+            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MAX_BLOCKS:
                 return NEED_ROOM
             call_move(int(memory.option[splits.GLOBAL]), data, state, memory, rng)
             if state.num[HALT] == GIVE_UP:

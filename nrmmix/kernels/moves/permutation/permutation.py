@@ -3,7 +3,7 @@
 An order is drawn in which the members of every cluster stand together; its probability given the partition is 1/K! times a factor of each
 cluster, 1/|c|! for uniform orders.  So given it, a partition into segments of the order has a probability proportional to
 
-    A(K) prod_c B(c),   A(K) = prod_(0 < k < K) exp(log_next[k]) / K!,   log B(c) = log_cluster + log_grown[|c|] + log p(y_c) - log |c|!
+    A(K) prod_c B(c),   A(K) = prod_(0 < k < K) exp(log_next[k]) / K!,   log B(c) = log_cluster + log_rising[|c|] + log p(y_c) - log |c|!
 
 at fixed u.  It is drawn exactly by a table over the number of segments, or from weights prod_c B(c) exp(slope) and accepted or not.
 The slope, log A(K + 1) - log A(K) at a usual number of clusters, has to be fixed: it follows the number of clusters in tuning only.
@@ -165,7 +165,7 @@ def tabulate_sizes(state, memory, plan):
             order = 0.0
         elif memory.option[ORDER] == MARKOV:  # the first is uniform; for the others see segments.scan_from
             order = math.log(m)
-        plan.by_size[m] = state.cache.log_grown[m] - order
+        plan.by_size[m] = state.cache.log_rising[m] - order
 
 
 @kernel
