@@ -241,7 +241,7 @@ def crowded(name):
 def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
     """Clusters are left, entered, opened and emptied between the scoring of a row and its turn."""
     model, labels = crowded(name)
-    states = [started(model, labels, room=240, side=gibbs.ROOM if many else 0) for many in (True, False)]
+    states = [started(model, labels, room=240, trial=gibbs.TRIAL if many else 0) for many in (True, False)]
     rngs = [np.random.default_rng(5) for _ in states]
     assert gibbs.can_score_four(*states[0]) and not gibbs.can_score_four(*states[1])
     numbers = []
@@ -264,7 +264,7 @@ def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
 def test_a_sweep_that_forgets_what_has_changed_is_found():
     """The same without the scores made anew: draws differ at once, so the test above sees them."""
     model, labels = crowded("overlapping")
-    (data, one), (_, other) = (started(model, labels, room=240, side=gibbs.ROOM) for _ in range(2))
+    (data, one), (_, other) = (started(model, labels, room=240, trial=gibbs.TRIAL) for _ in range(2))
     rng = np.random.default_rng(5)
     sweep(data, one, np.zeros(0, np.int64), rng)
     rng = np.random.default_rng(5)

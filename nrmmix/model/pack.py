@@ -132,7 +132,7 @@ def state_of(
 ) -> layout.State:
     """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
 
-    `n_trial`, `with_theta` and `with_guide`: scratch columns, parameters and a guide's statistics for moves that need them.
+    `n_trial`, `with_theta` and `with_guide`: columns of trial clusters, parameters and a guide's statistics for moves that need them.
     """
     n, packed = model.n_held, model.packed
     n_stat, n_work = size_of(model, with_guide)

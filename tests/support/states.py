@@ -15,11 +15,11 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.model.pack import arrays_of
 
 
-def started(model, labels, *, locations=None, v=None, R0=None, room=None, side=0, **values):
+def started(model, labels, *, locations=None, v=None, R0=None, room=None, trial=0, **values):
     """Kernel arrays at a given point."""
     labels = np.asarray(labels, np.int64)
     n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = arrays_of(model, room or max(n_clusters, 8), side)
+    data, state = arrays_of(model, room or max(n_clusters, 8), trial)
     for name, value in values.items():
         if name == "widths":
             state.hyper[layout.WIDTH :] = value

@@ -1,6 +1,6 @@
 """Columns of cluster statistics: the sums over a model's blocks, and observations entering and leaving clusters.
 
-Invariants between moves: columns 0..K-1 are the clusters, none of them empty; `size`, `stat`, `location` and `log_weight`
+Invariants between moves: columns 0..K-1 are the clusters, none of them empty; `size`, `stat`, `location` and, in the cache, `log_weight`
 of a column belong together; every label is in 0..K-1.
 """
 

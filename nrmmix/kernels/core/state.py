@@ -2,6 +2,9 @@
 
 Letters are those of the mathematics: n observations, K clusters, G covariate groups, P locations, D covariates.
 Arrays over clusters have room for `cap` of them, the cluster index last.
+
+A `State` has three parts, by who may write there: what the posterior is of, which moves draw; `Cache`, which must agree with it wherever a
+move ends; and `Scratch`, which any kernel may write over.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ COMPONENTS = 9  # of a finite mixture
 # Entry points of what several kernels do, so that it is compiled once: of all models, and of density regression alone.
 REFRESH, GROWTH = 10, 11
 SET_KERNEL, REFRESH_LOCATIONS, REBUILD_LOG_K, ADD_LOG_K, LOCATION_SUM, JOIN, WITHOUT = 12, 13, 14, 15, 16, 17, 18
-ALGORITHM8, REDRAW_CELLS = 19, 20  # and of models with held parameters, and with cells that are drawn
+ALGORITHM8, REDRAW_CELLS = 19, 20  # and of models with explicit parameters, and with cells that are drawn
 DRAW_UNSEEN = 21  # of density regression too: which it is the random measure says
 COVARIATES = 22  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
 COLUMN, OF_DEGREE = 0, 1  # the covariate whose width scales it, -1 where none does; k: it is -d^k / k times width^-k
@@ -199,8 +202,8 @@ WORK = 4
 class Scratch(NamedTuple):
     """Working memory of kernels: nothing that the posterior is of or that follows from it, so any kernel may write over it.
 
-    What is in it counts from where a kernel fills it until that kernel ends; where a move returns NEED_ROOM, until it is called again.
-    No checkpoint has it.
+    A kernel reads there what it has written, or one that it called; nothing lasts from one call of a move to the next, and no checkpoint
+    has it.
     """
 
     theta: F2  # (T, cap) parameters of atoms, of moves that draw them; T = 0 for others

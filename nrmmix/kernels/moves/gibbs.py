@@ -47,7 +47,7 @@ LEAST_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
 NEARBY, LEAST = 2, 3  # options: the entry point of sweeps of very many clusters, and how many are so
 HEATED_SWEEPS, LOWEST_POWER = 40, 0.02  # of a start, and of the likelihood in the first of them
 BY_PLACE = 0  # learnt: 1 where rows are visited in the order of their places
-ROOM = 8  # columns of Scratch.trial: three observations change two clusters each
+TRIAL = 8  # columns of Scratch.trial: three observations change two clusters each
 
 
 @inlined
@@ -154,7 +154,7 @@ def draw_cluster(data, state, i, rng):
 @kernel
 def can_score_four(data, state):
     """Whether all families have the entry, component parameters are integrated out and no cells are missing."""
-    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.scratch.trial.shape[1] < ROOM or state.num[HEAT] > 0:
+    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.scratch.trial.shape[1] < TRIAL or state.num[HEAT] > 0:
         return False
     for b in range(data.block.shape[0]):
         if data.block[b, SCORE_FOUR] == 0:

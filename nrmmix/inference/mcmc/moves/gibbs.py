@@ -66,7 +66,7 @@ class Gibbs(Move):
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         at_once = all(entries.score_four is not None for entries in model.packed.entries)
-        trial = gibbs.ROOM if at_once else 0
+        trial = gibbs.TRIAL if at_once else 0
         if self._has_bounds(model):
             d, n_stat = model.packed.rows.y.shape[1], arrays_of(model, 1, entries=())[1].stat.shape[0]
             most = nearby.MOST_NEAR + nearby.MOST_OF_GROUP
