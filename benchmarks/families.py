@@ -65,8 +65,8 @@ def floor_of_all(stat, out, scratch, indptr, rows, x, K, logs):
 def score_all(data, state, K):
     for i in range(state.labels.shape[0]):
         for k in range(K):
-            state.score[k] = 0.0
-        score_columns(data, state.stat, state.work, state.score, K, i, -1)
+            state.scratch.score[k] = 0.0
+        score_columns(data, state.stat, state.scratch.work, state.scratch.score, K, i, -1)
 
 
 def cases() -> dict[str, Case]:
@@ -126,7 +126,7 @@ def measure(case: Case, repeats: int = 7) -> tuple[float, float, float]:
     start(data, state, np.arange(model.n_obs) % K)
     indptr = np.concatenate([[0], np.cumsum([len(rows) for rows in case.reads])]).astype(np.int64)
     rows = np.concatenate(case.reads).astype(np.int64)
-    x, scratch = np.random.default_rng(0).random(model.n_obs), np.zeros_like(state.score)
+    x, scratch = np.random.default_rng(0).random(model.n_obs), np.zeros_like(state.scratch.score)
     sweeps = max(1, int(2e7 / (len(rows) * K)))
     ours, floor = [], []
     for repeat in range(repeats + 1):
@@ -136,7 +136,7 @@ def measure(case: Case, repeats: int = 7) -> tuple[float, float, float]:
         a = time.process_time() - t
         t = time.process_time()
         for _ in range(sweeps):
-            floor_of_all(state.stat, state.score, scratch, indptr, rows, x, K, case.logs)
+            floor_of_all(state.stat, state.scratch.score, scratch, indptr, rows, x, K, case.logs)
         b = time.process_time() - t
         if repeat:  # the first compiles
             ours.append(a)

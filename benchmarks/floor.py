@@ -13,7 +13,7 @@ from nrmmix.kernels.moves.gibbs import LEAST_FOR_FOUR, can_score_four, score_nex
 @kernel
 def frozen_sweep(data, state, rng):
     """By fours where a sweep does so."""
-    K, n, W = state.num[N_CLUSTERS], state.labels.shape[0], state.work.shape[0] - 1
+    K, n, W = state.num[N_CLUSTERS], state.labels.shape[0], state.scratch.work.shape[0] - 1
     total, by_four = 0, K >= LEAST_FOR_FOUR and can_score_four(data, state)
     for i in range(n):
         log_join_weights(data, state, K, data.group[i], -1)
@@ -21,8 +21,8 @@ def frozen_sweep(data, state, rng):
             if i % FOUR == 0:
                 score_next_four(data, state, data.group[:0], i)  # rows in their order
             for k in range(K):
-                state.score[k] += state.work[W - FOUR + i % FOUR, k]
+                state.scratch.score[k] += state.scratch.work[W - FOUR + i % FOUR, k]
         else:
-            score_columns(data, state.stat, state.work, state.score, K, i, -1)
-        total += draw_near(state.score, K, state.score[state.labels[i]], rng.random())
+            score_columns(data, state.stat, state.scratch.work, state.scratch.score, K, i, -1)
+        total += draw_near(state.scratch.score, K, state.scratch.score[state.labels[i]], rng.random())
     return total

@@ -5,7 +5,7 @@ all of them        `register`, which lets saved fits hold objects of a class
 entry points       `entry`, with a signature: `EMPTY_T`, `UPDATE_T`, `SCORE_T`, `MARGINAL_T`, `SAMPLE_T`, `DENSITY_T`, `MEAN_T`, and where
                    a family has them `ALONE_T`, `IMPUTE_T`, `REDRAW_T`, `REDRAW_SHARED_T`, `COMBINE_T`, `AFFINITY_T`,
                    `SCORE_FOUR_T`, `TRANSFER_T`, `BOUND_T`; `MOVE_T`; `COVARIATE_T`.
-                   They give back a status: `DONE`, `NEED_ROOM` for more columns, `BROKEN`, `LOST_DIGITS`, `STALE`
+                   They give back a status: `DONE`, `NEED_ROOM` for more columns, `BROKEN`, `LOST_PRECISION`, `STALE`
 a family           `Family`, `Entries`, `Packed`, `Observed`, `Counts`, `Parameter`, `Distribution` of a response, `RowError`; in
                    entry points the columns `FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`, `CONSTANT` of a block
 a prior            `GibbsType`
@@ -68,7 +68,7 @@ from nrmmix.kernels.core.state import (
     INPUT,
     INPUT_LAST,
     LAST,
-    LOST_DIGITS,
+    LOST_PRECISION,
     MEANS,
     N_CLUSTERS,
     NEED_ROOM,
@@ -86,7 +86,7 @@ from nrmmix.plots.kinds import kind, suits_all
 
 __all__ = [
     "AFFINITY_T", "ALONE_T", "BOUND_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
-    "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
+    "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_PRECISION", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
     "REDRAW_SHARED_T", "REDRAW_T", "SAMPLE_T", "SCORE_FOUR_T", "SCORE_T", "STALE", "STAT", "THETA", "TRANSFER_T", "UPDATE_T", "Counts",
     "CovariateKernel", "Distribution", "Entries", "Family", "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError",
     "ScratchSize", "entry", "gibbs_one", "kind", "only_conjugate", "only_conjugate_mixtures", "only_with_unions", "redraw_cells",

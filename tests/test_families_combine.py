@@ -211,7 +211,7 @@ def test_combined_column_is_that_of_all_observations(name):
         for column in (3, 4, 6, 7):
             fill(data, here, column, second[:0])
         for r, i in enumerate(rest):
-            scores(data, here, state.work, score[r], 3, i)
+            scores(data, here, state.scratch.work, score[r], 3, i)
         close = {"rtol": tolerance, "atol": tolerance, "err_msg": f"{sizes}"}
         np.testing.assert_allclose(marginal(data, here, 0), marginal(data, here, 2), **close)
         np.testing.assert_allclose(score[:, 0], score[:, 2], **close)

@@ -36,12 +36,12 @@ def test_scores(case, K):
     data, state = case.started(labels)
     for i in range(0, N, 3):
         out = np.full(len(state.size), 0.25)  # scores are added to what is there
-        clusters.score_columns(data, state.stat, state.work, out, K, i, -1)
+        clusters.score_columns(data, state.stat, state.scratch.work, out, K, i, -1)
         wanted = [case.log_predictive(i, np.flatnonzero(labels == k)) for k in range(K)]
         np.testing.assert_allclose(out[:K] - 0.25, wanted, rtol=1e-9, atol=1e-9)
         own, again = labels[i], np.full(len(state.size), 0.25)
         before = state.stat.copy()
-        clusters.score_columns(data, state.stat, state.work, again, K, i, own)
+        clusters.score_columns(data, state.stat, state.scratch.work, again, K, i, own)
         rest = np.flatnonzero((labels == own) & (np.arange(N) != i))
         assert again[own] - 0.25 == pytest.approx(case.log_predictive(i, rest), abs=1e-9, rel=1e-9)
         others = np.setdiff1d(np.arange(K), [own])
@@ -56,7 +56,7 @@ def test_chain_rule(case):
     total = 0.0
     for i in range(N):
         out = np.zeros(len(state.size))
-        clusters.score_columns(data, state.stat, state.work, out, 1, i, -1)
+        clusters.score_columns(data, state.stat, state.scratch.work, out, 1, i, -1)
         total += out[0]
         clusters.update_column(data, state.stat, 0, i, 1.0)
     assert total == pytest.approx(clusters.marginal_column(data, state.stat, 0), rel=1e-11)
@@ -120,7 +120,7 @@ def test_exposures_that_lose_their_digits_are_added_up_anew():
     case = Case(frame(y, e=e), nm.Poisson(a, b, exposure="e"), lambda c: poisson_log_marginal(y[c], e[c], a, b), 1)
     data, state = case.started(np.zeros(N, int))
     out = np.zeros(len(state.size))
-    clusters.score_columns(data, state.stat, state.work, out, 1, N - 1, 0)
+    clusters.score_columns(data, state.stat, state.scratch.work, out, 1, N - 1, 0)
     assert math.isnan(out[0])
     assert clusters.score_without(data, state, N - 1, 0) == pytest.approx(case.log_predictive(N - 1, range(N - 1)), rel=1e-10)
     clusters.detach(data, state, N - 1)
@@ -138,7 +138,7 @@ def test_products_of_extreme_factors_neither_overflow_nor_vanish(alpha):
             total = 0.0
             for own in (-1, 0):
                 out = np.zeros(len(state.size))
-                clusters.score_columns(data, state.stat, state.work, out, 1, i, own)
+                clusters.score_columns(data, state.stat, state.scratch.work, out, 1, i, own)
                 total += out[0]
             assert math.isfinite(total)
 
@@ -249,7 +249,7 @@ def test_predictive_distributions_are_the_scores(case):
     compared = 0
     for i in range(0, N, 7):
         out = np.zeros(len(state.size))
-        clusters.score_columns(data, state.stat, state.work, out, K, i, -1)
+        clusters.score_columns(data, state.stat, state.scratch.work, out, K, i, -1)
         laws = case.family.predictive_distributions(state.stat, K, inputs[i : i + 1])
         seen = [law.density(y[i, j])[0] for j, law in enumerate(laws) if not math.isnan(y[i, j])]
         with np.errstate(divide="ignore"):

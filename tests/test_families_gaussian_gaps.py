@@ -44,7 +44,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
     clusters.empty_column(data, state.stat, 2)
     for i in range(3):
         out = np.zeros(len(state.size))
-        clusters.score_columns_and_new(points, state.stat, state.work, out, 2, i)
+        clusters.score_columns_and_new(points, state.stat, state.scratch.work, out, 2, i)
         for k, members in enumerate((y[:7], y[7:], y[:0])):
             both = np.vstack([members, new[[i]]])
             whole = marginal(members) if len(members) else 0.0

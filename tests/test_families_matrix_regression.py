@@ -95,7 +95,7 @@ def test_predictives_in_any_order_make_the_marginal(d, seed):
     order, total = np.random.default_rng(seed).permutation(N), 0.0
     for m, i in enumerate(order):
         out = np.zeros(state.size.shape[0])
-        score_columns(arrays, state.stat, state.work, out, 1, i, -1)
+        score_columns(arrays, state.stat, state.scratch.work, out, 1, i, -1)
         total += out[0]
         assert update_column(arrays, state.stat, 0, i, 1.0)
         assert total == pytest.approx(marginal(data, order[: m + 1], d), abs=1e-9)
@@ -110,7 +110,7 @@ def test_score_without_itself(d):
     for i in range(30):
         out = np.zeros(state.size.shape[0])
         own = int(state.labels[i])
-        score_columns(arrays, state.stat, state.work, out, 3, i, own)
+        score_columns(arrays, state.stat, state.scratch.work, out, 3, i, own)
         for k in range(3):
             others = [j for j in range(30) if state.labels[j] == k and j != i]
             wanted = marginal(data, [*others, i], d) - marginal(data, others, d)
@@ -140,8 +140,8 @@ def test_one_response_has_the_same_law():
     assert marginal_column(arrays, other.stat, 0) == pytest.approx(marginal_column(wanted, state.stat, 0), abs=1e-10)
     for i in range(N):
         out, expected = np.zeros(other.size.shape[0]), np.zeros(state.size.shape[0])
-        score_columns(arrays, other.stat, other.work, out, 1, i, 0)
-        score_columns(wanted, state.stat, state.work, expected, 1, i, 0)
+        score_columns(arrays, other.stat, other.scratch.work, out, 1, i, 0)
+        score_columns(wanted, state.stat, state.scratch.work, expected, 1, i, 0)
         assert out[0] == pytest.approx(expected[0], abs=1e-10)
     ours, theirs = several.cluster_parameters(other.stat, 1), one.cluster_parameters(state.stat, 1)
     assert [p.name for p in ours] == ["coef Intercept of y", "coef x of y", "coef w of y", "sd y"]
@@ -186,7 +186,7 @@ def test_a_removal_that_loses_digits_says_so(d, far):
     assert not update_column(arrays, state.stat, 0, 5, -1.0)
     out = np.zeros(state.size.shape[0])
     arrays, state = started(model, np.zeros(6, int))
-    score_columns(arrays, state.stat, state.work, out, 1, 5, 0)
+    score_columns(arrays, state.stat, state.scratch.work, out, 1, 5, 0)
     assert math.isnan(out[0])
     fit = model.fit("gibbs", draws=200, tune=5, chains=1, rng=1)  # rebuilds what it must
     for labels, found in zip(fit.draws["labels"][0], fit.draws["log_joint"][0], strict=True):
@@ -313,8 +313,8 @@ def test_rows_without_responses_count_for_nothing():
     seen = np.flatnonzero(data["y1"].notna())
     assert marginal_column(arrays, state.stat, 0) == pytest.approx(marginal(data, seen, d) + marginal_column(z, of_z.stat, 0), abs=1e-9)
     out, other = np.zeros(state.size.shape[0]), np.zeros(state.size.shape[0])
-    score_columns(arrays, state.stat, state.work, out, 1, 2, -1)
-    score_columns(z, of_z.stat, of_z.work, other, 1, 2, -1)
+    score_columns(arrays, state.stat, state.scratch.work, out, 1, 2, -1)
+    score_columns(z, of_z.stat, of_z.scratch.work, other, 1, 2, -1)
     assert out[0] == pytest.approx(other[0], abs=1e-12)
     assert np.isfinite(model.fit(draws=5, tune=5, chains=1, rng=1).log_density()).all()
 

@@ -69,7 +69,7 @@ def test_predictives_in_turn_make_the_marginal():
     total = 0.0
     for i in range(N):
         out = np.zeros(state.size.shape[0])
-        score_columns(arrays, state.stat, state.work, out, 1, i, -1)
+        score_columns(arrays, state.stat, state.scratch.work, out, 1, i, -1)
         total += out[0]
         update_column(arrays, state.stat, 0, i, 1.0)
         assert total == pytest.approx(marginal(data, range(i + 1)), abs=1e-9)
@@ -84,7 +84,7 @@ def test_score_without_itself():
     for i in range(30):
         out = np.zeros(state.size.shape[0])
         own = int(state.labels[i])
-        score_columns(arrays, state.stat, state.work, out, 3, i, own)
+        score_columns(arrays, state.stat, state.scratch.work, out, 3, i, own)
         for k in range(3):
             others = [j for j in range(30) if state.labels[j] == k and j != i]
             wanted = marginal(data, [*others, i]) - marginal(data, others)
@@ -125,7 +125,7 @@ def test_a_removal_that_loses_digits_says_so():
     assert update_column(started(model_of(data), np.zeros(6, int))[0], state.stat, 0, 0, 1.0)
     out = np.zeros(state.size.shape[0])
     arrays, state = started(model_of(data), np.zeros(6, int))
-    score_columns(arrays, state.stat, state.work, out, 1, 5, 0)
+    score_columns(arrays, state.stat, state.scratch.work, out, 1, 5, 0)
     assert math.isnan(out[0])
 
 
@@ -197,10 +197,10 @@ def test_missing_responses_count_for_nothing():
     assert marginal_column(arrays, state.stat, 0) == pytest.approx(wanted, abs=1e-9)
     assert state.stat[model.packed.table[0, layout.STAT], 0] == len(seen)
     out = np.zeros(state.size.shape[0])
-    score_columns(arrays, state.stat, state.work, out, 1, 2, -1)
+    score_columns(arrays, state.stat, state.scratch.work, out, 1, 2, -1)
     _, of_z = started(z, np.zeros(N, int))
     other = np.zeros(state.size.shape[0])
-    score_columns(arrays_of(z, 8)[0], of_z.stat, of_z.work, other, 1, 2, -1)
+    score_columns(arrays_of(z, 8)[0], of_z.stat, of_z.scratch.work, other, 1, 2, -1)
     assert out[0] == pytest.approx(other[0], abs=1e-12)
 
 

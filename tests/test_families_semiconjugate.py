@@ -66,7 +66,7 @@ def test_scores_densities_and_means(kind):
     wanted = np.nansum(stats.norm.logpdf(y[:, :, None], mu, 1 / np.sqrt(precision)), axis=1)
     for own in (-1, 0):
         out = np.zeros(state.size.shape[0])
-        score_columns(data, state.stat, state.work, out, 3, 4, own)
+        score_columns(data, state.stat, state.scratch.work, out, 3, 4, own)
         assert out[:3] == pytest.approx(wanted[4], abs=1e-10), "what is known of the parameters is what is held"
     assert predictive_scores(data, state)[:, :3] == pytest.approx(wanted, abs=1e-10)
     laws = model.blocks.predictive_distributions(state.stat, 4, np.zeros((1, 0)), model.packed)

@@ -34,7 +34,7 @@ def test_all_cases_of_insertion_and_splits_are_those_of_plain_python(prior):
         order = np.random.default_rng(seed).permutation(40)
         grower = grown(model_of(y, prior), order)
         plain = gardener(grower, gaussian_of(y))
-        trees, counts = plain.ibhc(order.tolist(), grower.most, ibhc.MOST_SPLITS)
+        trees, counts = plain.ibhc(order.tolist(), grower.most, ibhc.MAX_SPLITS)
         num = grower.scratch.num
         assert (num[ibhc.ON_TOP], num[ibhc.WITHIN], num[ibhc.SPLIT]) == (counts["top"], counts["left"] + counts["right"], counts["split"])
         assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
@@ -46,7 +46,7 @@ def test_all_cases_of_insertion_and_splits_are_those_of_plain_python(prior):
 def test_splits_come_to_an_end(monkeypatch, most_splits):
     """An observation causes so many at most."""
     monkeypatch.setattr(ibhc, "grow", getattr(ibhc.grow, "py_func", ibhc.grow))  # in which the constant can be changed
-    monkeypatch.setattr(ibhc, "MOST_SPLITS", most_splits)
+    monkeypatch.setattr(ibhc, "MAX_SPLITS", most_splits)
     splits = fewer = 0
     for seed in (19, 62, 104):  # where a part of a split tree splits another
         rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def test_sparse_counts_and_blocks_of_twenty_rows():
         order = np.random.default_rng(2).permutation(20)
         grower = grown(model, order)
         plain = gardener(grower, log_marginal)
-        trees, counts = plain.ibhc(order.tolist(), 20, ibhc.MOST_SPLITS)
+        trees, counts = plain.ibhc(order.tolist(), 20, ibhc.MAX_SPLITS)
         assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9 and counts["new"] > 1
         assert model.fit("ibhc", rng=1).labels.shape == (20,)
 

@@ -34,23 +34,33 @@ def test_record_numbers_clusters_by_first_appearance():
     labels = np.array([2, 0, 2, 3, 1, 0, 1, 3])
     data, state = started(model, labels, locations=[3, 1, 0, 2])
     out, where = np.full((3, 8), -9, np.int32), np.full((3, 8), -9, np.int32)
-    A, scalars = np.zeros((3, len(state.A))), np.zeros((3, chain.R_WIDTH + 1))
+    A, scalars = np.zeros((3, len(state.cache.A))), np.zeros((3, chain.R_WIDTH + 1))
     before = copy_of(state)
     none = np.zeros((3, 0, 0)), np.zeros((3, 0)), np.zeros((3, 0)), np.zeros((3, 0, 0), np.int16), np.zeros((3, 0))
     chain.record(data, state, 1, out, where, A, scalars, *none)
     assert out[1].tolist() == list(naive.canonical(labels)) == [0, 1, 0, 2, 3, 1, 3, 2]
     assert where[1].tolist() == [0, 3, 0, 2, 1, 3, 1, 2]
     assert (out[[0, 2]] == -9).all() and (where[[0, 2]] == -9).all()
-    np.testing.assert_array_equal(A[1], state.A)
+    np.testing.assert_array_equal(A[1], state.cache.A)
     wanted = naive.log_joint(problem_of(model, data), point_of(state)) + np.log(state.v).sum()
     assert scalars[1, chain.R_CLUSTERS] == 4
     assert scalars[1, chain.R_JOINT] == pytest.approx(wanted, rel=1e-10)
     assert scalars[1, [chain.R_MASS, chain.R_SIGMA, chain.R_WIDTH]].tolist() == [0.7, 0.3, 0.4]
-    for name in set(layout.State._fields) - {"score"}:  # scratch
-        np.testing.assert_array_equal(getattr(state, name), getattr(before, name))
+    for name, a, b in pairs(state, before):
+        if name not in layout.Scratch._fields:
+            np.testing.assert_array_equal(a, b, name)
 
 
 BY_CLUSTER = ("size", "stat", "theta", "location", "log_weight", "score", "work")  # the cluster last
+
+
+def pairs(one, other):
+    """Names of the arrays of a state, and of what it holds, with those of two states."""
+    for name, a, b in zip(one._fields, one, other, strict=True):
+        if isinstance(a, tuple):
+            yield from pairs(a, b)
+        else:
+            yield name, a, b
 
 
 def test_enlarged_keeps_what_a_state_holds():
@@ -59,12 +69,11 @@ def test_enlarged_keeps_what_a_state_holds():
     wider = layout.enlarged(state)
     old = len(state.size)
     assert len(wider.size) > old
-    for name in layout.State._fields:
-        a, b = getattr(state, name), getattr(wider, name)
+    for name, a, b in pairs(state, wider):
         if name in BY_CLUSTER:
             np.testing.assert_array_equal(a, b[..., :old])
             assert b.shape[-1] == len(wider.size) and b.dtype == a.dtype and b.flags.c_contiguous
-        elif name in layout.BY_LOCATION:
+        elif name in layout.CLUSTER_FIRST:
             np.testing.assert_array_equal(a, b[:old])
             assert b.shape == (len(wider.size), a.shape[1]) and b.dtype == a.dtype and b.flags.c_contiguous
         else:
@@ -143,7 +152,7 @@ def test_recorded_joints_are_those_of_the_recorded_draws():
             wanted = naive.log_joint(problem_of(model, data), point_of(state))
             if model.is_regression:
                 wanted += np.log(v).sum()
-                np.testing.assert_allclose(draws["A"][0, t], state.A, rtol=1e-12)
+                np.testing.assert_allclose(draws["A"][0, t], state.cache.A, rtol=1e-12)
             assert draws["log_joint"][0, t] == pytest.approx(wanted, rel=1e-9)
             assert draws["n_clusters"][0, t] == K
 
@@ -272,10 +281,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     model = mixture(6, 1)
     data, state = started(model, np.arange(6), room=1)
     assert len(state.size) - 3 >= 6
-    tight = layout.State(*(
-        a[..., :7].copy() if name in BY_CLUSTER else a[:7].copy() if name in layout.BY_LOCATION else a
-        for name, a in zip(layout.State._fields, state, strict=True)
-    ))
+    tight = layout.resized(state, 7)
     control = np.zeros(chain.CONTROL, np.int64)
     control[chain.LIMIT] = 10**6
     program, updates = program_of(CYCLES["gibbs"], model), update_addresses(model)

@@ -29,23 +29,23 @@ def test_covariate_kernels(q):
         problem = problem_of(model, data)
         np.testing.assert_array_equal(data.group, problem.group)
         wanted = reference(problem.x, problem.mu, width)
-        np.testing.assert_allclose(state.K, wanted, rtol=1e-13)
-        np.testing.assert_allclose(np.exp(np.tensordot(state.ratio, state.log_K, 1)), wanted, rtol=1e-13)
-        np.testing.assert_allclose(state.A, state.v @ wanted, rtol=1e-13)
+        np.testing.assert_allclose(state.cache.K, wanted, rtol=1e-13)
+        np.testing.assert_allclose(np.exp(np.tensordot(state.cache.ratio, state.cache.log_K, 1)), wanted, rtol=1e-13)
+        np.testing.assert_allclose(state.cache.A, state.v @ wanted, rtol=1e-13)
 
 
 def test_squared_exponential_does_not_underflow_in_logs():
     model = regression(6, nm.SquaredExponential(0.001), values=2)
     data, state = started(model, np.full(6, -1))
-    np.testing.assert_allclose(state.ratio[0] * state.log_K[0], -0.5 * (data.distance[0] / 0.001) ** 2, rtol=1e-14)
-    assert (state.K[data.distance[0] > 0.1] == 0.0).all()
+    np.testing.assert_allclose(state.cache.ratio[0] * state.cache.log_K[0], -0.5 * (data.distance[0] / 0.001) ** 2, rtol=1e-14)
+    assert (state.cache.K[data.distance[0] > 0.1] == 0.0).all()
 
 
 def test_box_is_open_at_its_edge():
     table = pd.DataFrame({"x": [0.0, 0.1, 0.3, 0.6], "y": [0.0, 1.0, 2.0, 3.0]})
     model = nm.Model("y ~ x", table, kernel=nm.Box(0.3, scale=None))  # 0.6 - 0.3 and 0.3 - 0.0 are the width, up to rounding
     _, state = started(model, np.full(4, -1))
-    np.testing.assert_array_equal(state.K, [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
+    np.testing.assert_array_equal(state.cache.K, [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
 
 
 @pytest.mark.parametrize(("kernel", "value"), [
@@ -61,8 +61,8 @@ def test_kernels_that_end_at_their_width(kernel, value):
         state.hyper[layout.WIDTH] = width
         set_kernel(data, state)
         wanted = value(data.distance[0] / width)
-        np.testing.assert_allclose(state.K, wanted, rtol=1e-12, atol=1e-14)
-        for row, (first, last) in zip(wanted, state.band, strict=True):
+        np.testing.assert_allclose(state.cache.K, wanted, rtol=1e-12, atol=1e-14)
+        for row, (first, last) in zip(wanted, state.cache.band, strict=True):
             assert (first, last) == (np.flatnonzero(row)[0], np.flatnonzero(row)[-1] + 1)
 
 
@@ -84,16 +84,17 @@ def test_the_kernel_at_any_widths_and_what_a_chain_keeps_of_it(name):
     model = regression(25, kernel, q=q, values=12)
     data, state = started(model, np.full(25, -1))
     _, other = started(model, np.full(25, -1))
-    G, P = state.K.shape
-    own = [array for array, same in zip(state, other, strict=True) if array is not same and array.size and array.shape[-2:] == (G, P)]
-    assert len(own) == 1 and len(state.log_K) == len(model.scales) and bool(model.scales) == scales
+    G, P = state.cache.K.shape
+    pairs = zip(state.cache, other.cache, strict=True)
+    own = [array for array, same in pairs if array is not same and array.size and array.shape[-2:] == (G, P)]
+    assert len(own) == 1 and len(state.cache.log_K) == len(model.scales) and bool(model.scales) == scales
     for factor in (1.0, 0.8, 1.7):
         widths = model.start_widths() * factor
         widths = np.where([isinstance(width, float) for width in model.widths], model.start_widths(), widths)
         state.hyper[layout.WIDTH :] = widths
         set_kernel(data, state)
         wanted = model.log_kernel(data.distance, widths)
-        np.testing.assert_allclose(state.K, np.exp(wanted), rtol=1e-12)
+        np.testing.assert_allclose(state.cache.K, np.exp(wanted), rtol=1e-12)
         found = np.array([[log_K(data, state, g, p) for p in range(P)] for g in range(G)])
         np.testing.assert_allclose(found, np.where(np.isfinite(wanted), wanted, layout.OUT_OF_REACH), rtol=1e-12, atol=1e-14)
         rows = np.zeros((G, P))
@@ -106,8 +107,8 @@ def test_a_chance_of_another_category_scales_too():
     table = pd.DataFrame({"group": list("aabbccab"), "x": np.arange(8.0), "y": np.arange(8.0)})
     model = nm.Model("y ~ x + group", table, kernel=nm.Product({"x": nm.SquaredExponential(WIDE), "group": nm.Matching(nm.Beta(1, 2))}))
     data, state = started(model, np.full(8, -1))
-    assert state.log_K.shape[0] == 2 and state.log_K is model.log_kernels
+    assert state.cache.log_K.shape[0] == 2 and state.cache.log_K is model.log_kernels
     for rho in (0.9, 0.02):
         state.hyper[layout.WIDTH :] = 0.3, rho
         set_kernel(data, state)
-        np.testing.assert_allclose(state.K, np.exp(model.log_kernel(data.distance, np.array([0.3, rho]))), rtol=1e-12)
+        np.testing.assert_allclose(state.cache.K, np.exp(model.log_kernel(data.distance, np.array([0.3, rho]))), rtol=1e-12)

@@ -27,16 +27,16 @@ BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0
 def case_of(model, log_marginal, m=None):
     n = model.n_obs
     m = m or n
-    data, state = arrays_of(model, 12, trees.SIDE)
+    data, state = arrays_of(model, 12, trees.TRIAL)
     chain.start(data, state, np.zeros(n, np.int64))
-    log_grown = np.array([0.0] + [math.lgamma(c - SIGMA) - math.lgamma(1 - SIGMA) for c in range(1, n + 2)])
+    log_rising = np.array([0.0] + [math.lgamma(c - SIGMA) - math.lgamma(1 - SIGMA) for c in range(1, n + 2)])
     floats, integers = trees.scratch_size(n, m, model.packed.n_stat)
     forest = trees.Forest(*(np.zeros(n + m, np.int64) for _ in range(4)), *(np.zeros(n + m) for _ in range(2)),
-                          np.zeros((m, model.packed.n_stat, 1)), np.zeros(m + 1, np.int64), log_grown, np.array([LOG_CLUSTER, 0.0]))
-    assert (floats, integers) == tuple(sum(a.size for a in forest if a is not log_grown and a.dtype == kind) for kind in (float, int))
+                          np.zeros((m, model.packed.n_stat, 1)), np.zeros(m + 1, np.int64), log_rising, np.array([LOG_CLUSTER, 0.0]))
+    assert (floats, integers) == tuple(sum(a.size for a in forest if a is not log_rising and a.dtype == kind) for kind in (float, int))
     trees.clear_forest(forest)
     for i in range(n):
-        trees.plant_leaf(data, state.side, forest, i)
+        trees.plant_leaf(data, state.scratch.trial, forest, i)
     return Case(data, state, forest, Trees(log_product_form(LOG_CLUSTER, SIGMA, log_marginal)), n)
 
 
@@ -97,7 +97,7 @@ CASES = {
 
 
 def insert(case, root, i):
-    return trees.insert_leaf(case.data, case.state.side, case.state.work, case.forest, root, i)
+    return trees.insert_leaf(case.data, case.state.scratch.trial, case.state.scratch.work, case.forest, root, i)
 
 
 def grown(case, order):
@@ -137,7 +137,7 @@ def test_all_three_places_occur():
 def test_ties():
     """On top rather than below, left rather than right."""
     case = CASES["gaussian"]()
-    root = trees.join(case.data, case.state.side, case.forest, 0, 1)
+    root = trees.join(case.data, case.state.scratch.trial, case.forest, 0, 1)
     case.forest.log_phi[1] = case.forest.log_phi[0]
     case.forest.log_h[root] = 2 * case.forest.log_phi[0] - 3.0  # the children's log d is 3
     top = case.forest.log_phi[0] + case.forest.log_phi[2] - 3.0
@@ -153,9 +153,9 @@ def test_trees_enter_as_in_the_reference(name):
         parts = np.array_split(np.random.default_rng(seed).permutation(case.n), [1, 3, case.n // 2, case.n - 2])
         (root, tree), *others = [grown(case, part) for part in parts]
         for other, other_tree in others:
-            apart = trees.log_union(case.data, case.state.side, case.forest, root, other)
+            apart = trees.log_union(case.data, case.state.scratch.trial, case.forest, root, other)
             assert apart == pytest.approx(case.trees.h(tree, other_tree), rel=1e-9)
-            root = trees.insert_tree(case.data, case.state.side, case.forest, root, other)
+            root = trees.insert_tree(case.data, case.state.scratch.trial, case.forest, root, other)
             tree = case.trees.insert(tree, other_tree, shape_of(case.forest, root))
             check(case, root, tree)
         check_free(case, root)
@@ -166,7 +166,7 @@ def test_joined_trees(name):
     case = CASES[name]()
     half = case.n // 2
     (a, tree_a), (b, tree_b) = grown(case, range(half)), grown(case, range(half, case.n))
-    root = trees.join(case.data, case.state.side, case.forest, a, b)
+    root = trees.join(case.data, case.state.scratch.trial, case.forest, a, b)
     tree = case.trees.pair(tree_a, tree_b)
     check(case, root, tree)
     assert trees.log_d(case.forest, root) == pytest.approx(case.trees.log_d(tree_a, tree_b), rel=1e-9)
@@ -180,17 +180,17 @@ def test_subtrees_taken_out_and_put_back(name):
         nodes = [node for node in case.trees.nodes(tree) if node is not tree]
         cut = nodes[rng.integers(len(nodes))]
         v = node_of(case.forest, root, cut.shape)
-        root, tree = trees.detach(case.data, case.state.side, case.forest, root, v), case.trees.without(tree, cut.shape)
+        root, tree = trees.detach(case.data, case.state.scratch.trial, case.forest, root, v), case.trees.without(tree, cut.shape)
         check(case, root, tree)
         check(case, v, cut)
         check_free(case, root, v)
         if len(cut.leaves) == 1:
             root = insert(case, root, v)
         else:
-            root = trees.insert_tree(case.data, case.state.side, case.forest, root, v)
+            root = trees.insert_tree(case.data, case.state.scratch.trial, case.forest, root, v)
         tree = case.trees.insert(tree, cut, shape_of(case.forest, root))
         check(case, root, tree)
-    assert trees.detach(case.data, case.state.side, case.forest, root, root) == -1
+    assert trees.detach(case.data, case.state.scratch.trial, case.forest, root, root) == -1
     check_free(case, root)
 
 
@@ -213,7 +213,7 @@ def test_another_guide(name, statistics):
     case.forest.guide[0] = -1.9
     if statistics:
         case.forest.bank[:] = math.nan
-    trees.refresh_tree(case.data, case.state.side, case.forest, root, statistics)
+    trees.refresh_tree(case.data, case.state.scratch.trial, case.forest, root, statistics)
     log_h = case.trees.log_h
     other = case._replace(trees=Trees(lambda rows: log_h(rows) - LOG_CLUSTER - 1.9))
     check(other, root, other.trees.of(tree.shape))
@@ -246,17 +246,17 @@ def test_a_tree_as_deep_as_it_has_leaves():
     n = 20_000
     y = np.linspace(0.0, 1.0, n)[:, None]
     model = nm.Model(data=y, family=nm.Gaussian(m=0.0, r=0.1, nu=3.0, scale=1.0), prior=nm.DirichletProcess(1.0))
-    data, state = arrays_of(model, 8, trees.SIDE)
+    data, state = arrays_of(model, 8, trees.TRIAL)
     chain.start(data, state, np.zeros(n, np.int64))
     forest = trees.Forest(*(np.zeros(2 * n, np.int64) for _ in range(4)), np.zeros(2 * n), np.zeros(2 * n),
-                          np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.log_grown, np.zeros(2))
+                          np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.cache.log_rising, np.zeros(2))
     trees.clear_forest(forest)
     root = 0
     for i in range(n):
-        trees.plant_leaf(data, state.side, forest, i)
-        root = trees.join(data, state.side, forest, root, i) if i else 0
+        trees.plant_leaf(data, state.scratch.trial, forest, i)
+        root = trees.join(data, state.scratch.trial, forest, root, i) if i else 0
     assert trees.first_below(forest, root) == 0 and forest.count[root] == n
-    trees.refresh_tree(data, state.side, forest, root, True)
+    trees.refresh_tree(data, state.scratch.trial, forest, root, True)
     assert forest.log_phi[root] >= forest.log_h[root]
     out = np.zeros(n, np.int64)
     assert trees.leaves(forest, root, out) == n and (out == np.arange(n)).all()

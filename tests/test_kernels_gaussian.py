@@ -100,16 +100,16 @@ def test_four_rows_at_once_are_scored_as_one_by_one(d):
     y = rng.normal(size=(n, d)) + 3.0 * rng.normal(size=(K, d))[labels]
     model = nm.Model(data=y, prior=nm.DirichletProcess(0.8), family=gaussian(d, rng))
     data, state = started(model, labels, room=n)
-    four, own = state.four[layout.ROWS_OF_FOUR :], state.four[layout.OWN_OF_FOUR :]
-    W = state.work.shape[0] - 1
+    four, own = state.scratch.four[layout.ROWS_OF_FOUR :], state.scratch.four[layout.OWN_OF_FOUR :]
+    W = state.scratch.work.shape[0] - 1
     for rows in ([0, 40, 80, 120], [20, 41, 42, 149], [60, 1, 2, 19], [7, 60, 8, 7]):
         for r, i in enumerate(rows):
             four[r], own[r] = i, labels[i] if state.size[labels[i]] > 1 else -1
         score_all(data, state)
-        found = state.work[W - layout.FOUR : W, :K].copy()
+        found = state.scratch.work[W - layout.FOUR : W, :K].copy()
         for r, i in enumerate(rows):
-            one = np.zeros(state.score.shape[0])
-            clusters.score_columns(data, state.stat, state.work, one, K, i, own[r])
+            one = np.zeros(state.scratch.score.shape[0])
+            clusters.score_columns(data, state.stat, state.scratch.work, one, K, i, own[r])
             np.testing.assert_allclose(found[r], one[:K], rtol=1e-13, atol=1e-13)
 
 
@@ -170,12 +170,12 @@ def test_gaussian_scores_of_many_columns(d):
     for i in range(n):
         own = labels[i]
         out = np.full(len(state.size), 0.25)  # scores are added to what is there
-        clusters.score_columns(data, state.stat, state.work, out, K, i, -1)
+        clusters.score_columns(data, state.stat, state.scratch.work, out, K, i, -1)
         wanted = [naive.log_predictive(y[i], y[labels == k], base) for k in range(K)]
         np.testing.assert_allclose(out[:K] - 0.25, wanted, rtol=1e-9)
         # leave-one-out in its own column, and nowhere else
         again = np.full(len(state.size), 0.25)
-        clusters.score_columns(data, state.stat, state.work, again, K, i, own)
+        clusters.score_columns(data, state.stat, state.scratch.work, again, K, i, own)
         rest = (np.arange(n) != i) & (labels == own)
         assert again[own] - 0.25 == pytest.approx(naive.log_predictive(y[i], y[rest], base), rel=1e-8)
         others = np.setdiff1d(np.arange(K), [own])
@@ -188,11 +188,11 @@ def test_gaussian_score_without_itself_is_the_score_after_removal(d):
     data, state = started(model, np.zeros(12, int))
     for i in range(12):
         within = np.zeros(len(state.size))
-        clusters.score_columns(data, state.stat, state.work, within, 1, i, 0)
+        clusters.score_columns(data, state.stat, state.scratch.work, within, 1, i, 0)
         clusters.copy_column(state.stat, state.stat, 0, 5)
         assert clusters.update_column(data, state.stat, 5, i, -1.0)
         after = np.zeros(len(state.size))
-        clusters.score_columns(data, state.stat, state.work, after, 6, i, -1)
+        clusters.score_columns(data, state.stat, state.scratch.work, after, 6, i, -1)
         assert within[0] == pytest.approx(after[5], rel=1e-9)
 
 
@@ -214,7 +214,7 @@ def test_gaussian_chain_rule(d):
     total = 0.0
     for i in range(50):
         out = np.zeros(len(state.size))
-        clusters.score_columns(data, state.stat, state.work, out, 1, i, -1)
+        clusters.score_columns(data, state.stat, state.scratch.work, out, 1, i, -1)
         total += out[0]
         clusters.update_column(data, state.stat, 0, i, 1.0)
     assert total == pytest.approx(clusters.marginal_column(data, state.stat, 0), rel=1e-11)
@@ -351,7 +351,7 @@ def test_the_score_of_an_outlier_without_itself(d, distance):
     model = mixture(10, d, y=far_away(d, distance), family=nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.eye(d)))
     data, state = started(model, np.zeros(10, int))
     out = np.zeros(len(state.size))
-    clusters.score_columns(data, state.stat, state.work, out, 1, 4, 0)
+    clusters.score_columns(data, state.stat, state.scratch.work, out, 1, 4, 0)
     assert math.isnan(out[0])
     rest = np.delete(model.frame.response, 4, axis=0)
     wanted = naive.log_predictive(model.frame.response[4], rest, problem_of(model, data).base)

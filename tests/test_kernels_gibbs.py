@@ -39,7 +39,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
     q = 2 if not kernel.shared_width else 1
     model = regression(25, kernel, prior=nm.NGGP(1.5, sigma, tau=0.8), q=q, values=11)
     rng = np.random.default_rng(7)
-    G, P = arrays_of(model, 1)[1].K.shape
+    G, P = arrays_of(model, 1)[1].cache.K.shape
     data, state = started(
         model, np.full(25, -1), room=25, v=rng.gamma(1.0, size=G) * 10.0 ** rng.integers(-2, 3, G), R0=rng.dirichlet(np.full(P, 2.0))
     )
@@ -52,7 +52,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
         else:
             k = int(rng.integers(state.num[layout.N_CLUSTERS] + 1))
             company = data.group[np.append(np.flatnonzero(state.labels == k), i)]
-            if (state.K[company] > 0).all(axis=0).any():  # some location reaches them all
+            if (state.cache.K[company] > 0).all(axis=0).any():  # some location reaches them all
                 clusters.attach(data, state, i, k)
         if step % 1000 not in (0, 17):
             continue
@@ -72,9 +72,9 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
                         continue  # i would be there twice
                     else:
                         wanted = joined[k] - h[k]
-                    assert state.score[k] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+                    assert state.scratch.score[k] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
                     checked += 1
-            assert state.log_new[data.group[i]] == pytest.approx(naive.log_h(problem, point, [i]), rel=1e-11, abs=1e-11)
+            assert state.cache.log_new[data.group[i]] == pytest.approx(naive.log_h(problem, point, [i]), rel=1e-11, abs=1e-11)
     assert checked > 500
 
 
@@ -121,7 +121,7 @@ def started_gibbs(name):
     data, state = started(model, np.full(model.n_obs, -1))
     labels = data.group.copy() if labels is None else np.array(labels)
     locations = [
-        next(p for p in rng.permutation(len(data.R0)) if (state.K[data.group[labels == k], p] > 0).all())
+        next(p for p in rng.permutation(len(data.R0)) if (state.cache.K[data.group[labels == k], p] > 0).all())
         for k in range(labels.max() + 1)
     ]
     v = rng.gamma(2.0, size=len(state.v)) if model.is_regression or model.has_u else None
@@ -175,7 +175,7 @@ def test_gibbs_one_where_the_statistics_lose_their_digits():
     model = mixture(4, 1, y=y, family=family, prior=nm.DirichletProcess(mass))
     data, state = started(model, [0, 0, 0, 0])
     out = np.zeros(len(state.size))
-    clusters.score_columns(data, state.stat, state.work, out, 1, 3, 0)
+    clusters.score_columns(data, state.stat, state.scratch.work, out, 1, 3, 0)
     assert math.isnan(out[0])
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), 3)
     assert sorted(wanted.values()) == pytest.approx([0.5, 0.5])
@@ -201,7 +201,7 @@ def test_gibbs_says_which_observation_has_no_score():
     model = mixture(5, 1)
     data, state = started(model, [0, 0, 1, 1, 1])
     data.log_prior_predictive[3] = -np.inf
-    state.log_weight[:] = -np.inf
+    state.cache.log_weight[:] = -np.inf
     assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
     assert state.num[layout.BAD_ROW] == 3
     assert state.labels.tolist() == [0, 0, 1, 1, 1]
@@ -241,7 +241,7 @@ def crowded(name):
 def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
     """Clusters are left, entered, opened and emptied between the scoring of a row and its turn."""
     model, labels = crowded(name)
-    states = [started(model, labels, room=240, side=gibbs.ROOM if many else 0) for many in (True, False)]
+    states = [started(model, labels, room=240, trial=gibbs.TRIAL if many else 0) for many in (True, False)]
     rngs = [np.random.default_rng(5) for _ in states]
     assert gibbs.can_score_four(*states[0]) and not gibbs.can_score_four(*states[1])
     numbers = []
@@ -264,14 +264,14 @@ def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
 def test_a_sweep_that_forgets_what_has_changed_is_found():
     """The same without the scores made anew: draws differ at once, so the test above sees them."""
     model, labels = crowded("overlapping")
-    (data, one), (_, other) = (started(model, labels, room=240, side=gibbs.ROOM) for _ in range(2))
+    (data, one), (_, other) = (started(model, labels, room=240, trial=gibbs.TRIAL) for _ in range(2))
     rng = np.random.default_rng(5)
     sweep(data, one, np.zeros(0, np.int64), rng)
     rng = np.random.default_rng(5)
     for t in range(0, 240, 4):
         gibbs.score_next_four(data, other, np.zeros(0, np.int64), t)
         for r in range(4):
-            other.four[layout.CHANGED] = 0
+            other.scratch.four[layout.CHANGED] = 0
             gibbs.gibbs_one_of_four(data, other, t + r, r, rng)
     assert (one.labels != other.labels).any()
 
@@ -283,7 +283,7 @@ def test_columns_fill_whole_vectors(n_clusters):
     _, state = arrays_of(model, n_clusters)
     for one in (state, layout.enlarged(state)):
         assert one.stat.shape[1] >= n_clusters + 3 and one.stat.shape[1] % 8 == 0
-        assert all(array.ctypes.data % layout.LINE == 0 for array in (one.stat, one.work, one.score))
+        assert all(array.ctypes.data % layout.LINE == 0 for array in (one.stat, one.scratch.work, one.scratch.score))
 
 
 def test_an_observation_far_from_its_own_cluster_goes_home():

@@ -38,5 +38,5 @@ def test_sums_that_moves_keep_up(name, method):
         wanted = log_K[chain.data.group[state.labels == k]].sum(axis=0)
         reached = wanted > -np.inf
         assert reached.any()
-        np.testing.assert_allclose(state.log_K_sum[k][reached], wanted[reached], rtol=1e-10, atol=1e-7)
-        assert (state.log_K_sum[k][~reached] < 0.9 * layout.OUT_OF_REACH).all()
+        np.testing.assert_allclose(state.cache.log_K_sum[k][reached], wanted[reached], rtol=1e-10, atol=1e-7)
+        assert (state.cache.log_K_sum[k][~reached] < 0.9 * layout.OUT_OF_REACH).all()

@@ -130,7 +130,7 @@ def test_weighted_sums_and_total_psi1(sigma):
             assert total == pytest.approx(wanted, rel=1e-11)
     model = DENSITIES["se-mass"]
     data, state = density_point("se-mass")
-    wanted = sum(w * naive.psi1(a, sigma, 1.4) for w, a in zip(data.R0, state.A, strict=True))
+    wanted = sum(w * naive.psi1(a, sigma, 1.4) for w, a in zip(data.R0, state.cache.A, strict=True))
     assert model.prior.tau == 1.4
     assert nrm.total_psi1(data, state, sigma) == pytest.approx(wanted, rel=1e-11)
 
@@ -198,7 +198,7 @@ def test_log_density_of_a_width(name, j):
     logit = isinstance(model.widths[j], nm.Beta)
     data, state = density_point(name)
     problem, point = problem_of(model, data), point_of(state)
-    state.carried[0] = np.log(state.v * naive.reach(problem, point, point.widths))
+    state.scratch.by_group[0] = np.log(state.v * naive.reach(problem, point, point.widths))
     hyper.find_best_locations(state)
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
@@ -207,7 +207,7 @@ def test_log_density_of_a_width(name, j):
     agree_up_to_a_constant(found, wanted)
     # only scratch space has changed, the locations, which are drawn after it, and the kernel, which is set anew
     for field in ("hyper", "A", "v", "labels"):
-        np.testing.assert_array_equal(getattr(state, field), getattr(before, field))
+        np.testing.assert_array_equal(layout.array_of(state, field), layout.array_of(before, field))
 
 
 @pytest.mark.parametrize(("kernel", "q", "degree"), [
@@ -220,11 +220,11 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
     assert model.scales == ((0, degree),)
     hyper.find_best_locations(state)
     hyper.fill_reach(data, state, 1.0, False, 0, len(state.v))
-    state.carried[0] = np.log(state.v) + state.carried[1]
+    state.scratch.by_group[0] = np.log(state.v) + state.scratch.by_group[1]
     zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     data.setup[[layout.SCALES, layout.LOG_KERNEL]] = 0, places.evaluate_log_K.address
-    state = state._replace(log_K=state.log_K[:0], ratio=state.ratio[:0])
+    state = state._replace(cache=state.cache._replace(log_K=state.cache.log_K[:0], ratio=state.cache.ratio[:0]))
     wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     assert np.isfinite(wanted).all()
     np.testing.assert_allclose(found, wanted, rtol=1e-11)
@@ -263,7 +263,7 @@ def test_log_density_of_a_stretch(name):
         point, regions = point_of(state), regions_of(state, data)
         seen.add(len(regions))
         count = auxiliary.find_regions(data, state)
-        assert [np.flatnonzero(state.region == r).tolist() for r in range(count)] == regions
+        assert [np.flatnonzero(state.scratch.region == r).tolist() for r in range(count)] == regions
         auxiliary.gather_regions(data, state, count)
         auxiliary.stretch(data, state, count, np.random.default_rng(0))
         shift = np.log(state.v / point.v)
@@ -377,7 +377,7 @@ def law_of_v(regions):
 def draw_v(data, state, rng):
     """All V_g given the locations, by masses drawn for it."""
     masses.draw_rates(data, state, rng)
-    auxiliary.draw_v_given_rates(data, state, state.carried[0], rng)
+    auxiliary.draw_v_given_rates(data, state, state.scratch.by_group[0], rng)
 
 
 @pytest.mark.parametrize(("moves_of_v", "regions"), [
@@ -395,7 +395,7 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
         if moves_of_v != "v":
             step(auxiliary.update_levels, data, state, rng)
         draws[t] = np.log(state.v)
-    np.testing.assert_allclose(state.A, state.v @ state.K, rtol=1e-12)
+    np.testing.assert_allclose(state.cache.A, state.v @ state.cache.K, rtol=1e-12)
     s, t, p = law_of_v(regions)
     # smooth functions only: the grid is a trapezoid rule
     for function in (lambda a, b: a, lambda a, b: b, lambda a, b: a * a, lambda a, b: a * b, lambda a, b: (a - b) ** 2):
@@ -411,13 +411,13 @@ def test_rescale_draws(groups):
     model = regression(9, nm.SquaredExponential([0.4, 0.8]), prior=nm.NGGP(0.9, 0.35), q=2)
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
-    state.region[:] = ~np.isin(np.arange(5), groups)  # those of region 0 are rescaled
-    count = len(np.unique(state.region))
+    state.scratch.region[:] = ~np.isin(np.arange(5), groups)  # those of region 0 are rescaled
+    count = len(np.unique(state.scratch.region))
     rng = np.random.default_rng(4)
     log_c = np.empty((12_000, 5))
     for t in range(len(log_c)):
         auxiliary.gather_regions(data, state, count)
-        nrm.exponents(state, state.plane[1])
+        nrm.exponents(state, state.scratch.by_location[1])
         auxiliary.rescale(data, state, count, auxiliary.ALL if len(groups) == 5 else 0, rng)
         log_c[t] = np.log(state.v / point.v)
     np.testing.assert_allclose(log_c, np.where(np.isin(np.arange(5), groups), log_c[:, groups[:1]], 0.0), atol=1e-8)
@@ -438,7 +438,7 @@ def test_v_stays_within_its_bound(labels):
         restore(state, saved)
         for update in (draw_v, partial(step, auxiliary.update_levels)):
             update(data, state, rng)
-            assert np.isfinite(state.A).all()
+            assert np.isfinite(state.cache.A).all()
             assert np.log(state.v).max() <= layout.LOG_V_MAX * (1 + 1e-12)
 
 
@@ -457,23 +457,24 @@ def test_updates_leave_every_cache_fresh(name):
         point = point_of(state)
         problem = problem_of(model, data)
         K = problem.K(point.widths)
-        np.testing.assert_allclose(state.K, K, rtol=1e-11)
-        np.testing.assert_allclose(state.A, point.v @ K, rtol=1e-11)
+        np.testing.assert_allclose(state.cache.K, K, rtol=1e-11)
+        np.testing.assert_allclose(state.cache.A, point.v @ K, rtol=1e-11)
         check_columns(model, data, state)
         sizes = np.arange(1, model.n_obs + 1)
-        np.testing.assert_allclose(state.log_size[1 : model.n_obs + 1], np.log(sizes - point.sigma), rtol=1e-12, atol=1e-14)
-        rate = problem.R0 * point.mass * (point.tau + state.A) ** (point.sigma - 1)
-        new = np.arange(state.log_next.shape[0])
+        np.testing.assert_allclose(state.cache.log_size[1 : model.n_obs + 1], np.log(sizes - point.sigma), rtol=1e-12, atol=1e-14)
+        rate = problem.R0 * point.mass * (point.tau + state.cache.A) ** (point.sigma - 1)
+        new = np.arange(state.cache.log_next.shape[0])
         if name == "se-py":
-            rate /= point.mass * (problem.R0 @ (point.tau + state.A) ** point.sigma)
-            np.testing.assert_allclose(state.log_next[1:], np.log(point.mass + point.sigma * new[1:]), rtol=1e-12, atol=1e-14)
+            rate /= point.mass * (problem.R0 @ (point.tau + state.cache.A) ** point.sigma)
+            np.testing.assert_allclose(state.cache.log_next[1:], np.log(point.mass + point.sigma * new[1:]), rtol=1e-12, atol=1e-14)
         elif name == "se-finite":
             assert point.sigma == -point.mass / 5
-            rate /= point.mass * (problem.R0 @ (point.tau + state.A) ** point.sigma)
-            np.testing.assert_allclose(np.exp(state.log_next[1:]), point.mass * np.maximum(1 - new[1:] / 5, 0), rtol=1e-12, atol=1e-300)
+            rate /= point.mass * (problem.R0 @ (point.tau + state.cache.A) ** point.sigma)
+            wanted = point.mass * np.maximum(1 - new[1:] / 5, 0)
+            np.testing.assert_allclose(np.exp(state.cache.log_next[1:]), wanted, rtol=1e-12, atol=1e-300)
         else:
-            assert not state.log_next.any() and (name != "se-stable" or point.mass == point.sigma)
-        np.testing.assert_allclose(state.log_new, np.log(K @ rate), rtol=1e-11, atol=1e-11)
+            assert not state.cache.log_next.any() and (name != "se-stable" or point.mass == point.sigma)
+        np.testing.assert_allclose(state.cache.log_new, np.log(K @ rate), rtol=1e-11, atol=1e-11)
         if problem.shared:
             assert (point.widths == point.widths[0]).all()
         assert math.isfinite(joint.log_joint(data, state))
@@ -488,7 +489,7 @@ def test_update_mass_draws_from_its_gamma():
         step(hyper.update_mass, data, state, rng)
         draws[t] = state.hyper[layout.MASS]
     point = point_of(state)
-    total = sum(w * naive.psi1(a, point.sigma, point.tau) for w, a in zip(data.R0, state.A, strict=True))
+    total = sum(w * naive.psi1(a, point.sigma, point.tau) for w, a in zip(data.R0, state.cache.A, strict=True))
     assert stats.kstest(draws, stats.gamma(1.5 + 3, scale=1 / (0.8 + total)).cdf).pvalue > MIN_P
 
 

@@ -76,7 +76,7 @@ def bound(address, rows, stat, work, reach, out, block, first, K, members):
 
 @numba.njit
 def score(data, state, out, K, i):
-    score_columns(data, state.stat, state.work, out, K, i, -1)
+    score_columns(data, state.stat, state.scratch.work, out, K, i, -1)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 6, bounds.MOST])
@@ -90,8 +90,8 @@ def test_no_score_exceeds_its_bound(small, d):
     data, state = started(nm.Model(data=X, family=family), labels, room=n)
     block, reach = data.block[0], np.zeros(state.stat.shape[1])
     nobody = np.zeros(0, np.int64)
-    arguments = (block[layout.BOUND], data.rows, state.stat, state.work, reach)
-    bound(*arguments, state.score, block, 0, K, nobody)
+    arguments = (block[layout.BOUND], data.rows, state.stat, state.scratch.work, reach)
+    bound(*arguments, state.scratch.score, block, 0, K, nobody)
     gaps = []
     for members in [np.array([7]), *(rng.choice(n, size, replace=False) for size in (1, 2, 5, 16)), np.flatnonzero(labels == 3)]:
         found, most = np.zeros(len(reach)), np.full(K, -np.inf)
@@ -115,7 +115,7 @@ def test_no_score_exceeds_its_bound(small, d):
     one = reach.copy()
     reach[:] = -1.0
     for k in range(K):  # one by one, as they change
-        bound(*arguments, state.score, block, k, k + 1, nobody)
+        bound(*arguments, state.scratch.score, block, k, k + 1, nobody)
     np.testing.assert_array_equal(one[:K], reach[:K])
 
 

@@ -101,7 +101,7 @@ def test_weights_where_v_is_as_large_as_it_may_be(prior):
     fit = nm.fit("y ~ x", data, prior=prior, kernel=nm.SquaredExponential(0.1, locations=np.linspace(0, 1, 9)[:, None]), **RUN)
     covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [-0.3, 0.0, 0.15, 0.5]})))
     for state in states_of(fit.posterior, None):
-        A, hyper = state.state.A, state.state.hyper
+        A, hyper = state.state.cache.A, state.state.hyper
         A *= np.exp(50.0 - np.log(A).min())
         hyper[MASS] *= np.exp(-50.0 * hyper[SIGMA]) if hyper[SIGMA] > 0 else 1.0
         wanted = state.weights(covariates)

@@ -112,7 +112,7 @@ def test_statistics_that_lose_their_digits(proposal):
     model = mixture(5, 1, y=y, family=family, prior=nm.DirichletProcess(math.exp(inside - naive.log_marginal(y[3:4], base))))
     data, state, _ = started_with_move(model, PROPOSALS[proposal], [0] * 5)
     out = np.zeros(len(state.size))
-    clusters.score_columns(data, state.stat, state.work, out, 1, 3, 0)
+    clusters.score_columns(data, state.stat, state.scratch.work, out, 1, 3, 0)
     assert math.isnan(out[0])
     seen = same_steps(model, PROPOSALS[proposal], [0] * 5, 400, 1)
     assert min(seen["split, accepted"], seen["merge, accepted"]) > 5

@@ -196,7 +196,7 @@ def test_trees_of_clusters_are_restrictions(rng):
         count = guide_tree.collect(guide.tree, labels, chosen)
         wanted = restricted(tree, rows)
         assert guide.tree.member[:count].tolist() == planter.leaves(wanted)
-        root = guide_tree.induced_tree(at.data, at.state.side, guide.forest, guide.tree, count)
+        root = guide_tree.induced_tree(at.data, at.state.scratch.trial, guide.forest, guide.tree, count)
         assert shape_of(guide.forest, root) == wanted
         weights = [guide_tree.node_weight(guide.forest, v) for v in range(25, 25 + count - 1)]
         log_phi = guide.forest.log_phi[root]

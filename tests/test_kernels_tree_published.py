@@ -52,7 +52,7 @@ def check_trees(model, data, state, program):
     family = model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
     mass, sigma, tau = state.hyper[: layout.TAU + 1]
-    log_cluster = math.log(mass) + sigma * math.log(tau + state.A[0])
+    log_cluster = math.log(mass) + sigma * math.log(tau + state.cache.A[0])
     log_h = log_product_form(log_cluster, sigma, lambda rows: naive.log_marginal(model.frame.response[rows], base))
     case = Case(data, state, forest, Trees(log_h), model.n_obs)
     for k, v in enumerate(roots):

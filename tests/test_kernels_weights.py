@@ -40,13 +40,13 @@ def log_weight(data, state, k):
     n = state.size[k]
     if not weights.has_locations(state):
         return weights.log_weight_of_size(state, n)
-    terms = state.log_R0 + state.log_K_sum[k] - (n - state.hyper[layout.SIGMA]) * state.log_b
-    return state.log_scale[0] + state.log_grown[n] + logsumexp(terms)
+    terms = state.cache.log_R0 + state.cache.log_K_sum[k] - (n - state.hyper[layout.SIGMA]) * state.cache.log_b
+    return state.cache.log_scale[0] + state.cache.log_rising[n] + logsumexp(terms)
 
 
 def log_prior(data, state):
     K = state.num[layout.N_CLUSTERS]
-    return sum(log_weight(data, state, k) for k in range(K)) + state.log_next[1:K].sum()
+    return sum(log_weight(data, state, k) for k in range(K)) + state.cache.log_next[1:K].sum()
 
 
 def log_law(model, data, state):
@@ -74,10 +74,10 @@ def taken_out(data, state, i):
     """Weights of observation i, which leaves its cluster: in that one from within, then in each; and the prior without it."""
     own, g, K = state.labels[i], data.group[i], state.num[layout.N_CLUSTERS]
     weights.log_join_weights(data, state, K, g, own)
-    inside = state.score[own]
+    inside = state.scratch.score[own]
     clusters.detach(data, state, i)
     weights.log_join_weights(data, state, K, g, -1)
-    return inside, state.score[:K].copy(), log_prior(data, state)
+    return inside, state.scratch.score[:K].copy(), log_prior(data, state)
 
 
 @pytest.mark.parametrize("locations", [False, True, nm.Box(0.9)], ids=str)
@@ -87,7 +87,7 @@ def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
     model = model_of(prior, locations)
     for labels in PARTITIONS:
         data, state = state_of(model, labels)
-        per_row = 0.0 if locations else float(np.log(state.hyper[layout.TAU] + state.A[0]))
+        per_row = 0.0 if locations else float(np.log(state.hyper[layout.TAU] + state.cache.A[0]))
         for i in range(6):
             own, g = state.labels[i], data.group[i]
             if state.size[own] == 1:
@@ -112,11 +112,11 @@ def test_weights_by_many_locations(kernel):
     labels = np.unique(place // 8, return_inverse=True)[1]
     data, state = state_of(model, labels)
     K = state.num[layout.N_CLUSTERS]
-    assert K == 6 and state.A.shape[0] == 45
+    assert K == 6 and state.cache.A.shape[0] == 45
     ways = set()
     for i in (*range(0, 60, 4), int(place.argmin()), int(place.argmax())):
         own, g = state.labels[i], data.group[i]
-        ways.add(bool((state.K[g] == 0.0).any()))
+        ways.add(bool((state.cache.K[g] == 0.0).any()))
         inside, join, before = taken_out(data, state, i)
         assert inside == pytest.approx(join[own], rel=1e-9, abs=1e-9)
         for k in range(K):
@@ -138,7 +138,7 @@ def test_two_as_one(prior, locations):
         for k, m in pairwise(range(K)):
             together = np.where(np.array(labels) == m, k, labels)
             as_one = state_of(model, np.unique(together, return_inverse=True)[1])
-            split = weights.log_split_weight(data, state, state.log_K_sum, k, m, state.size[k], state.size[m], K - 1)
+            split = weights.log_split_weight(data, state, state.cache.log_K_sum, k, m, state.size[k], state.size[m], K - 1)
             assert split == pytest.approx(log_prior(data, state) - log_prior(*as_one), rel=1e-10, abs=1e-10)
 
 
@@ -148,7 +148,7 @@ def test_parts(prior, locations):
     """Rows 2, 3 and 5 enter a part one by one: what each brings, before it enters and from within, is the ratio of weights of clusters."""
     model = model_of(prior, locations)
     data, state = state_of(model, PARTITIONS[0])
-    reach = np.full((weights.REACH, state.log_K_sum.shape[1]), np.nan)
+    reach = np.full((weights.REACH, state.cache.log_K_sum.shape[1]), np.nan)
     weights.empty_part(reach, 1)
     weights.extend_part(data, state, reach, 1, 2, 1.0)
     weights.weigh_part(data, state, reach, 1, 1)

@@ -113,12 +113,12 @@ def test_the_band_of_a_row_is_where_its_kernel_is_not_zero(table):
     data, state = arrays_of(model, 8)
     start(data, state, np.zeros(60, np.int64))
     K = np.exp(model.log_kernel(data.distance, model.start_widths()))
-    for row, (first, last) in zip(K, state.band, strict=True):
+    for row, (first, last) in zip(K, state.cache.band, strict=True):
         assert 0 < last - first < K.shape[1] and not row[:first].any() and not row[last:].any() and row[first] > 0 and row[last - 1] > 0
-    np.testing.assert_allclose(state.A, state.v @ K, rtol=1e-12)
-    rate = data.R0 * state.hyper[0] * (1 + state.A) ** (0.3 - 1)
-    np.testing.assert_allclose(np.exp(state.log_new), K @ rate, rtol=1e-12)
-    np.testing.assert_allclose(state.inverse_b, 1 / (1 + state.A), rtol=1e-12)
+    np.testing.assert_allclose(state.cache.A, state.v @ K, rtol=1e-12)
+    rate = data.R0 * state.hyper[0] * (1 + state.cache.A) ** (0.3 - 1)
+    np.testing.assert_allclose(np.exp(state.cache.log_new), K @ rate, rtol=1e-12)
+    np.testing.assert_allclose(state.cache.inverse_b, 1 / (1 + state.cache.A), rtol=1e-12)
 
 
 def test_narrow_kernels_and_unlike_ranges_are_warned_of(table):

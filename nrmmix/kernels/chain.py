@@ -68,7 +68,7 @@ def resume(data, state, log_K_sum):
     if log_K_sum.shape[0] > 0:
         for k in range(log_K_sum.shape[0]):
             for p in range(log_K_sum.shape[1]):
-                state.log_K_sum[k, p] = log_K_sum[k, p]
+                state.cache.log_K_sum[k, p] = log_K_sum[k, p]
     elif has_locations(state):
         rebuild_log_K(data, state)
     if data.shared.shape[0] > 0 or data.censored.shape[0] > 0:
@@ -80,7 +80,7 @@ def resume(data, state, log_K_sum):
 def record(data, state, t, labels, location, A, scalars, explicit, shared, imputed, codes, inclusion):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
-    number = state.score
+    number = state.scratch.score
     for k in range(state.num[N_CLUSTERS]):
         number[k] = -1.0
     seen = 0
@@ -104,7 +104,7 @@ def record(data, state, t, labels, location, A, scalars, explicit, shared, imput
                 imputed[t, cell] = data.rows.y[i, j]
                 cell += 1
     for p in range(A.shape[1]):
-        A[t, p] = state.A[p]
+        A[t, p] = state.cache.A[p]
     for p in range(codes.shape[1]):
         for j in range(codes.shape[2]):
             codes[t, p, j] = state.codes[p, j]

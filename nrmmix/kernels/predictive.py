@@ -61,7 +61,7 @@ def predictive_scores(points, state):
 @kernel
 def fill_scores(points, state, out):
     for j in range(out.shape[0]):
-        score_columns_and_new(points, state.stat, state.work, out[j], state.num[N_CLUSTERS], j)
+        score_columns_and_new(points, state.stat, state.scratch.work, out[j], state.num[N_CLUSTERS], j)
 
 
 def means(points, which, values, columns, n_mean):
@@ -154,7 +154,7 @@ def draw_measure(data, state, n_theta, rng):
     Parameters of clusters are from their posterior.  Of the unseen atoms each location has its largest, and besides one for each location
     there are at most about MAX_JUMPS of them, and fewer where these have more than MAX_THETA parameters.
     """
-    most, P = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), len(state.A)
+    most, P = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), len(state.cache.A)
     room = room_for_atoms(data, state, most)
     log_weight, place, log_rest = np.empty(room), np.empty(room, np.int64), np.empty(P)
     M = atoms_into(data, state, most, log_weight, place, log_rest, rng)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import fast, inlined, kernel, root
+from nrmmix.kernels.core.jit import fast, kernel, root
 from nrmmix.kernels.core.special import exp_any
 
 TINY = 1e-300
@@ -42,11 +42,6 @@ def normalise(values, top):
     for m in range(values.shape[0]):
         values[m] /= total
     return total
-
-
-@inlined
-def log_or_zero(x):
-    return math.log(x) if x > TINY else 0.0
 
 
 @fast

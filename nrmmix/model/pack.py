@@ -128,11 +128,11 @@ def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
 
 
 def state_of(
-    model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False
+    model: Specification, data: layout.Data, n_clusters: int, n_trial: int = 0, with_theta: bool = False, with_guide: bool = False
 ) -> layout.State:
     """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
 
-    `n_side`, `with_theta` and `with_guide`: scratch columns, parameters and a guide's statistics for moves that need them.
+    `n_trial`, `with_theta` and `with_guide`: columns of trial clusters, parameters and a guide's statistics for moves that need them.
     """
     n, packed = model.n_held, model.packed
     n_stat, n_work = size_of(model, with_guide)
@@ -144,21 +144,30 @@ def state_of(
         log_K = np.zeros((1, G, P))  # each chain's own
     else:
         log_K = model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P))
-    return layout.State(
-        labels=np.full(n, -1, np.int64),
-        size=np.zeros(cap, np.int64),
-        stat=layout.aligned_zeros((n_stat, cap)),
-        side=layout.aligned_zeros((n_stat, n_side)),
+    scratch = layout.Scratch(
         theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
-        location=np.zeros(cap, np.int64),
+        trial=layout.aligned_zeros((n_stat, n_trial)),
+        score=layout.aligned_zeros((cap,)),
+        work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
+        by_location=np.zeros((layout.LOCATION_ROWS, P)),
+        by_group=np.zeros((4, G)),
+        region=np.zeros(G, np.int64),
+        region_A=np.zeros((cap, P if model.is_regression else 0)),
+        four=np.zeros(4 * layout.FOUR + 1, np.int64),
+        proposed_codes=np.zeros(codes, np.int64),
+        occupied_slots=np.zeros(codes[0], np.int64),
+        members=np.zeros(0 if slots is None else n, np.int64),
+        tried=np.zeros((6, tried)),
+    )
+    cache = layout.Cache(
         log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
         location_probability=np.zeros((cap, P if model.is_regression else 0)),
         probability_over_b=np.zeros((cap, P if model.is_regression else 0)),
         log_weight=np.zeros(cap),
         log_size=np.zeros(n + 2),
-        log_grown=np.zeros(n + 2),
+        log_rising=np.zeros(n + 2),
         log_next=np.zeros(n + 2),
-        v=data.group_size.copy() if model.has_v else np.ones(G),
+        log_scale=np.zeros(1),
         A=np.zeros(P),
         log_new=np.zeros(G),
         log_R0=np.zeros(P),
@@ -168,32 +177,29 @@ def state_of(
         log_K=log_K,
         ratio=np.ones(len(model.scales) or 1 - int(model.is_regression)),
         band=np.tile([0, P], (G, 1)),
+    )
+    return layout.State(
+        labels=np.full(n, -1, np.int64),
+        size=np.zeros(cap, np.int64),
+        stat=layout.aligned_zeros((n_stat, cap)),
+        location=np.zeros(cap, np.int64),
+        v=data.group_size.copy() if model.has_v else np.ones(G),
         hyper=np.array(start, dtype=float),
-        num=np.zeros(layout.NUM, np.int64),
-        step=np.full(len(start), STEP),
-        score=layout.aligned_zeros((cap,)),
-        work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
-        plane=np.zeros((layout.PLANES, P)),
-        part=np.zeros((cap, P if model.is_regression else 0)),
-        region=np.zeros(G, np.int64),
-        carried=np.zeros((4, G)),
-        four=np.zeros(4 * layout.FOUR + 1, np.int64),
         codes=np.zeros(codes, np.int64),
         inclusion=np.zeros(0) if slots is None else slots.start_inclusion(),
-        proposed=np.zeros(codes, np.int64),
-        kept=np.zeros(codes[0], np.int64),
-        members=np.zeros(0 if slots is None else n, np.int64),
-        tried=np.zeros((6, tried)),
-        log_scale=np.zeros(1),
+        num=np.zeros(layout.NUM, np.int64),
+        step=np.full(len(start), STEP),
+        cache=cache,
+        scratch=scratch,
     )
 
 
 def arrays_of(
-    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False,
+    model: Specification, n_clusters: int, n_trial: int = 0, with_theta: bool = False, with_guide: bool = False,
     entries: Collection[int] = layout.ENTRIES, moves: bool = True,
 ) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model, entries, moves)
     if with_guide and model.is_regression:
         data = guided(model, data, entries)
-    return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)
+    return data, state_of(model, data, n_clusters, n_trial, with_theta, with_guide)

@@ -247,7 +247,7 @@ class Specification:
 
     @cached_property
     def scales(self) -> tuple[tuple[int, int], ...]:
-        """Covariates whose width scales each matrix of `log_kernels`, -1 if none, and the degree; see `State.log_K`.
+        """Covariates whose width scales each matrix of `log_kernels`, -1 if none, and the degree; see `Cache.log_K`.
 
         There is none where a width is sampled with which log K changes its form.
         """

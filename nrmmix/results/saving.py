@@ -391,7 +391,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _, like = arrays_of(model, K, entries=())
     beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(like_draws.imputed.shape[1])}
     for name, values in state.items():
-        wanted = beside[name] if name in beside else getattr(like, name)
+        wanted = beside[name] if name in beside else layout.array_of(like, name)
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else (K, *wanted.shape[1:]) if name in IN_STEPS else wanted.shape
         _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
         sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf
@@ -411,7 +411,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.HALT]) == 0, "chain's clusters")
     _insist(0 <= cursor < max(model.n_obs, 1) if within[2] else cursor == 0, "chain's clusters")
     _insist(0 <= heat <= HEATED_SWEEPS and (heat == 0 or len(order) > 0), "chain's start")
-    P = like.A.shape[0]
+    P = like.cache.A.shape[0]
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
     mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
     recorded = sigma if model.prior.records_sigma else 0.0  # what follows from the mass is recorded as 0

@@ -51,7 +51,7 @@ def unseen(rng, state, prior, log_K):
 
     Levels go down until that is so, jumps above staying as they are: the law does not depend on where they end.
     """
-    A, mass, sigma = state.state.A, float(prior.mass), float(prior.sigma)
+    A, mass, sigma = state.state.cache.A, float(prior.mass), float(prior.sigma)
     P = len(A)
     if prior.components:
         M, K = prior.components, state.n_clusters
@@ -103,7 +103,7 @@ def test_draws_are_those_of_the_whole_measure(name):
 
     rng, log_K = np.random.default_rng(2), -0.5 * ((x[:, None] - PLACES) / WIDTH) ** 2
     log_K -= log_K.max(axis=1, keepdims=True)
-    b, sigma, K = 1 + state.state.A, float(prior.sigma), state.n_clusters
+    b, sigma, K = 1 + state.state.cache.A, float(prior.sigma), state.n_clusters
     a = float(prior.mass) / prior.components if prior.components else -sigma
     place_of = state.state.location[:K]
     for t in range(DRAWS):

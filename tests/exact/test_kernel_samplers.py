@@ -140,7 +140,7 @@ class Wrong(nm.Gibbs):
 
 
 MUTANTS = {  # the sampler, what stands in it, and what takes its place
-    "a bound that is too high": (slicing, nm.Slice(), "lowest[g] / state.K[g, p])", "2.0 * lowest[g] / state.K[g, p])"),
+    "a bound that is too high": (slicing, nm.Slice(), "lowest[g] / state.cache.K[g, p])", "2.0 * lowest[g] / state.cache.K[g, p])"),
     "slices without the kernel": (slicing, nm.Slice(), "K_row[place[origin[m]]] * sizes[m] < slices[i]", "K_row[place[origin[m]]] == 0.0"),
     "tables of all regions alike": (sngp, nm.SNGP(), "region[SIZE, p] / (mass + region[LOAD, p])", "1.0 / (mass + region[LOAD, p])"),
     "no location of a new table": (sngp, nm.SNGP(), "state.location[state.labels[i]] = at", "pass"),

@@ -70,9 +70,9 @@ def test_two_responses_with_a_missing_cell():
 def forgetful_sweep(data, state, memory, rng):
     """Algorithm 8 that gives each of the new parameters the whole weight of a new cluster."""
     for i in range(state.labels.shape[0]):
-        state.log_new[0] += math.log(AUXILIARY)
+        state.cache.log_new[0] += math.log(AUXILIARY)
         gibbs_one(data, state, i, rng)
-        state.log_new[0] -= math.log(AUXILIARY)
+        state.cache.log_new[0] -= math.log(AUXILIARY)
     return DONE
 
 

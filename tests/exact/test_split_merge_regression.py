@@ -74,8 +74,8 @@ def test_in_a_list_with_a_sampled_width(sigma):
 # ---- wrong moves
 
 WRONG = (  # what stands in `split_merge.propose`, and what takes its place
-    ("log_split_ratio(data, state, side, reach,", "log_split_ratio(data, state, side, state.log_K_sum,"),  # clusters for parts
-    ("state.log_K_sum, k_i, k_j,", "reach, k_i * 0, k_j * 0 + 1,"),  # the last parts that were tried for clusters
+    ("log_split_ratio(data, state, trial, reach,", "log_split_ratio(data, state, trial, state.cache.log_K_sum,"),  # clusters for parts
+    ("state.cache.log_K_sum, k_i, k_j,", "reach, k_i * 0, k_j * 0 + 1,"),  # the last parts that were tried for clusters
 )
 
 

@@ -17,11 +17,11 @@ def _biased(data, state, i, rng):
     K, k_old = state.num[N_CLUSTERS], state.labels[i]
     alone = state.size[k_old] == 1
     own = -1 if alone else k_old
-    p = state.score
+    p = state.scratch.score
     log_join_weights(data, state, K, 0, -1)
-    score_columns(data, state.stat, state.work, p, K, i, own)
+    score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     new = k_old if alone else K
-    p[new] = data.log_prior_predictive[i] + state.log_new[0]
+    p[new] = data.log_prior_predictive[i] + state.cache.log_new[0]
     k = draw_index(p, K if alone else K + 1, rng.random())
     if k == k_old:
         return DONE

@@ -47,8 +47,8 @@ def check(case, root, tree, rtol=1e-9):
         out, other = np.zeros(1), np.zeros(1)
         for i in range(n):  # predictives see what marginals do not
             out[0] = other[0] = 0.0
-            clusters.score_columns(case.data, column, case.state.work, out, 1, i, -1)
-            clusters.score_columns(case.data, again, case.state.work, other, 1, i, -1)
+            clusters.score_columns(case.data, column, case.state.scratch.work, out, 1, i, -1)
+            clusters.score_columns(case.data, again, case.state.scratch.work, other, 1, i, -1)
             assert out[0] == pytest.approx(other[0], rel=1e-6, abs=1e-6)
         for child, part in zip((forest.left[v], forest.right[v]), tree.parts, strict=True):
             assert forest.up[child] == v

@@ -36,7 +36,7 @@ def mean_column(data, stat, out, k):
 def impute(data, state, k, i, drawn, rng):
     """The missing cells of row i, again and again; `drawn` (times, d) keeps the rows."""
     for t in range(drawn.shape[0]):
-        call_impute(data.block[0, IMPUTE], data.rows, state.stat, state.work, data.block[0], k, i, rng)
+        call_impute(data.block[0, IMPUTE], data.rows, state.stat, state.scratch.work, data.block[0], k, i, rng)
         for j in range(drawn.shape[1]):
             drawn[t, j] = data.rows.y[i, j]
 
@@ -94,7 +94,7 @@ def started(name, n, d, gaps=0.0, labels=None, y=None):
 
 def scores(data, state, K, i, own=-1):
     out = np.full(len(state.size), 0.25)
-    clusters.score_columns(data, state.stat, state.work, out, K, i, own)
+    clusters.score_columns(data, state.stat, state.scratch.work, out, K, i, own)
     return out[:K] - 0.25
 
 def with_gaps(n=40, d=3, share=0.2, seed=1):

@@ -15,11 +15,11 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.model.pack import arrays_of
 
 
-def started(model, labels, *, locations=None, v=None, R0=None, room=None, side=0, **values):
+def started(model, labels, *, locations=None, v=None, R0=None, room=None, trial=0, **values):
     """Kernel arrays at a given point."""
     labels = np.asarray(labels, np.int64)
     n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = arrays_of(model, room or max(n_clusters, 8), side)
+    data, state = arrays_of(model, room or max(n_clusters, 8), trial)
     for name, value in values.items():
         if name == "widths":
             state.hyper[layout.WIDTH :] = value
@@ -83,7 +83,7 @@ def point_of(state):
 
 
 def copy_of(state):
-    return layout.State(*(array.copy() for array in state))
+    return type(state)(*(copy_of(one) if isinstance(one, tuple) else one.copy() for one in state))
 
 
 def check_columns(model, data, state, rtol=1e-8):
@@ -97,19 +97,19 @@ def check_columns(model, data, state, rtol=1e-8):
     clusters.rebuild(data, fresh)
     rows = 4 + model.n_dim + model.n_dim * (model.n_dim + 1) // 2
     np.testing.assert_allclose(state.stat[:rows, :K], fresh.stat[:rows, :K], rtol=rtol, atol=rtol)
-    sigma, b = state.hyper[layout.SIGMA], state.hyper[layout.TAU] + state.A
+    sigma, b = state.hyper[layout.SIGMA], state.hyper[layout.TAU] + state.cache.A
     if not model.is_regression:
         wanted = np.log(state.size[:K] - sigma) - np.log(b[0])
-        np.testing.assert_allclose(state.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(state.cache.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
         return
-    np.testing.assert_allclose(state.inverse_b, 1 / b, rtol=1e-12)
-    np.testing.assert_allclose(state.probability_over_b[:K], state.location_probability[:K] / b, rtol=1e-12)
+    np.testing.assert_allclose(state.cache.inverse_b, 1 / b, rtol=1e-12)
+    np.testing.assert_allclose(state.cache.probability_over_b[:K], state.cache.location_probability[:K] / b, rtol=1e-12)
     for k in range(K):
         log_K = model.log_kernel(data.distance, state.hyper[layout.WIDTH :]).clip(layout.OUT_OF_REACH)
         reach = log_K[data.group[labels == k]].sum(axis=0)
-        np.testing.assert_allclose(state.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(state.cache.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
         terms = np.log(data.R0) + reach - (state.size[k] - sigma) * np.log(b)
-        np.testing.assert_allclose(state.location_probability[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(state.cache.location_probability[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)
 
 
 def started_with_move(model, move, labels, room=40):
@@ -123,8 +123,11 @@ def started_with_move(model, move, labels, room=40):
 
 
 def restore(state, saved):
-    for array, original in zip(state, saved, strict=True):
-        array[...] = original
+    for one, original in zip(state, saved, strict=True):
+        if isinstance(one, tuple):
+            restore(one, original)
+        else:
+            one[...] = original
 
 
 def random_point(model, rng, n_clusters=3, **hyper):
@@ -137,7 +140,7 @@ def random_point(model, rng, n_clusters=3, **hyper):
     data, state = started(model, np.full(n, -1), **hyper)  # for K at the widths
     locations = np.full(n_clusters, -1)
     for k in range(n_clusters):
-        open_to = [p for p in rng.permutation(P) if (state.K[data.group[labels == k], p] > 0).all()]
+        open_to = [p for p in rng.permutation(P) if (state.cache.K[data.group[labels == k], p] > 0).all()]
         if not open_to:  # a box: keep what the location of the first member reaches
             return random_point(model, rng, n_clusters, **hyper)
         locations[k] = open_to[0]

@@ -24,7 +24,7 @@ from nrmmix.model.specification import Specification
 
 # Of Program, what moves have learnt and counted: names in checkpoints and files, and fields.
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
-# Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
+# What the posterior is of, and A: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num", "step", "codes", "inclusion")
 # What is kept up to date in steps, whose last bits are not those of sums made anew; within an iteration those too that follow from it.
 SUMS, WITHIN = "log_K_sum", ("log_weight", "location_probability")
@@ -174,10 +174,10 @@ class Chain:
 
     def checkpoint(self, extra_draws: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
-        kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
+        kept = {name: layout.array_of(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
         if self.data.guide.size:  # the guide's statistics, the last block's, are made anew
             kept["stat"] = kept["stat"][: self.data.guide[0, -1, layout.STAT]].copy()
-        kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
+        kept |= {name: layout.array_of(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
@@ -185,7 +185,7 @@ class Chain:
         move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
         generator = dict(self.rng.bit_generator.state)
         found = Checkpoint(self.iteration, generator, kept, extra_draws, (move, call, within), self.order.copy(), self.init)
-        kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
+        kept |= {name: layout.array_of(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 
 
@@ -270,18 +270,18 @@ def put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Check
     _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model), entries=())
     for name in BY_CLUSTER:
         kept = checkpoint.state[name]
-        array = getattr(state, name)
+        array = layout.array_of(state, name)
         array[tuple(map(slice, kept.shape))] = kept
     for name in WHOLE:
-        getattr(state, name)[:] = checkpoint.state[name]
+        layout.array_of(state, name)[:] = checkpoint.state[name]
     chain.data.rows.constant[chain.data.shared] = checkpoint.state["shared"]
     chain.data.rows.y[layout.drawn(chain.data.rows)] = checkpoint.state["imputed"]
     for name, part in PROGRAM.items():
         getattr(chain.program, part)[:] = checkpoint.state[name]
-    loop.resume(chain.data, state, checkpoint.state.get(SUMS, state.log_K_sum[:0]))  # those of old files lack them
+    loop.resume(chain.data, state, checkpoint.state.get(SUMS, state.cache.log_K_sum[:0]))  # those of old files lack them
     for name in WITHIN if checkpoint.is_midway else ():
-        getattr(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
-    state.probability_over_b[:] = state.location_probability * state.inverse_b
+        layout.array_of(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
+    state.cache.probability_over_b[:] = state.cache.location_probability * state.cache.inverse_b
     chain.state = state
     chain.program.floats.fill(0.0)
     chain.program.ints.fill(0)

@@ -152,7 +152,7 @@ def uncalled_program(cycle: Cycle, model: Specification) -> layout.Program:
 def scratch(cycle: Cycle, model: Specification) -> tuple[int, bool, bool]:
     """Columns of statistics that the moves try clusters in, whether parameters of atoms are drawn, and whether trees are guided."""
     sizes = [move.scratch_size(model) for move in cycle.moves]
-    return max(size.side for size in sizes), any(size.theta for size in sizes), any(size.guide for size in sizes)
+    return max(size.trial for size in sizes), any(size.theta for size in sizes), any(size.guide for size in sizes)
 
 
 def entries_of(cycle: Cycle) -> tuple[int, ...]:

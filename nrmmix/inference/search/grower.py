@@ -15,7 +15,7 @@ from nrmmix.kernels.measure import nrm
 from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.shared import set_partition
 from nrmmix.kernels.trees import bhc, ibhc
-from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, nodes_below, plant_leaves, write_labels
+from nrmmix.kernels.trees.forest import GUIDE, TRIAL, Forest, clear_forest, nodes_below, plant_leaves, write_labels
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
@@ -40,12 +40,12 @@ class TreeGrower:
     def __init__(self, model: Specification, with_trees: bool = True) -> None:
         self.model, self.n = model, model.n_obs
         n, m = self.n, self.n if with_trees else 1
-        self.data, self.state = arrays_of(model, 8, SIDE, entries=(*layout.OF_COLUMNS, layout.COMBINE))
+        self.data, self.state = arrays_of(model, 8, TRIAL, entries=(*layout.OF_COLUMNS, layout.COMBINE))
         start(self.data, self.state, np.full(n, -1, np.int64))
         left, right, up, size = (np.zeros(n + m, np.int64) for _ in range(4))
         self.forest = Forest(
             left, right, up, size, np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
-            np.zeros(m + 1, np.int64), self.state.log_grown, np.zeros(GUIDE),
+            np.zeros(m + 1, np.int64), self.state.cache.log_rising, np.zeros(GUIDE),
         )
         self.scratch = ibhc.IbhcScratch(
             np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(ibhc.NUM, np.int64)
@@ -55,7 +55,7 @@ class TreeGrower:
     @property
     def most(self) -> int:
         """As many clusters as the prior permits."""
-        impossible = np.flatnonzero(np.isneginf(self.state.log_next[1 : self.n]))
+        impossible = np.flatnonzero(np.isneginf(self.state.cache.log_next[1 : self.n]))
         return int(impossible[0]) + 1 if len(impossible) else self.n
 
     def set_guide(self, n_clusters: int) -> None:
@@ -64,12 +64,12 @@ class TreeGrower:
         Where the mass is integrated out, which leaves no product over clusters, it is the weight of a new cluster beside so many.
         """
         K = max(min(n_clusters, self.most - 1), 1)
-        of_next = float(self.state.log_next[K])
+        of_next = float(self.state.cache.log_next[K])
         self.forest.guide[0] = log_cluster(self.state) + (of_next if math.isfinite(of_next) else 0.0)
 
     def plant(self) -> None:
         """Every row alone; no internal nodes."""
-        plant_leaves(self.data, self.state.side, self.forest)
+        plant_leaves(self.data, self.state.scratch.trial, self.forest)
 
     def insert_all(self, order: np.ndarray) -> Iterator[None]:
         """IBHC: observations enter in an order."""
@@ -126,7 +126,7 @@ class TreeGrower:
         )
         bhc.gather(self.roots, number)
         while True:
-            bhc.agglomerate(self.data, self.state.side, self.forest, self.roots, UNIONS)
+            bhc.agglomerate(self.data, self.state.scratch.trial, self.forest, self.roots, UNIONS)
             if self.roots.num[0] <= 1:
                 return
             yield
@@ -159,7 +159,7 @@ class TreeGrower:
         # of each further cluster the factor exp(log_next) in place of the guide's
         sums = tree.log_sums(self.most)
         k = np.flatnonzero(np.isfinite(sums))
-        log_next = np.concatenate([[0.0, 0.0], np.cumsum(state.log_next[1:n])])
+        log_next = np.concatenate([[0.0, 0.0], np.cumsum(state.cache.log_next[1:n])])
         return base + float(np.logaddexp.reduce(sums[k] + log_next[k] - k * self.forest.guide[0]))
 
     def log_hyperprior(self) -> float:
@@ -180,7 +180,7 @@ class TreeGrower:
 def _expected_clusters(state: layout.State) -> int:
     """About the number of clusters under the prior, where the weight of a new one depends on how many there are."""
     sigma, clusters = float(state.hyper[layout.SIGMA]), 1.0
-    weights = np.exp(state.log_next)
+    weights = np.exp(state.cache.log_next)
     for m in range(1, len(weights) - 2):
         weight = weights[min(int(clusters), m)]
         clusters += weight / (weight + m - sigma * clusters)

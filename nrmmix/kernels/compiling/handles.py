@@ -1,9 +1,9 @@
 """Named tuples of arrays that kernels get by one address.
 
-numba hands a named tuple on field by field, and a `State` has 35 arrays of up to ten words each.  Here a kernel gets the address of a
-table: for each array where its first element is, and its lengths; for a tuple within the tuple the address of its own table.  Python makes
-the table once, when a tuple is first handed to a kernel, and checks each field then; kernels read it and never write or make one.  So it
-cannot change while a kernel runs, and LLVM is told so.
+numba hands a named tuple on field by field, and a `State` has 40 arrays of up to ten words each, with those of tuples within it.  Here a
+kernel gets the address of a table: for each array where its first element is, and its lengths; for a tuple within the tuple the address of
+its own table.  Python makes the table once, when a tuple is first handed to a kernel, and checks each field then; kernels read it and never
+write or make one.  So it cannot change while a kernel runs, and LLVM is told so.
 """
 
 from __future__ import annotations

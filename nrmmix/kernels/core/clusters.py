@@ -1,6 +1,6 @@
 """Columns of cluster statistics: the sums over a model's blocks, and observations entering and leaving clusters.
 
-Invariants between moves: columns 0..K-1 are the clusters, none of them empty; `size`, `stat`, `location` and `log_weight`
+Invariants between moves: columns 0..K-1 are the clusters, none of them empty; `size`, `stat`, `location` and, in the cache, `log_weight`
 of a column belong together; every label is in 0..K-1.
 """
 
@@ -79,18 +79,18 @@ def score_columns(data, stat, work, out, K, i, own):
 
 @kernel
 def score_four(data, state):
-    """Log predictives of state.four's observations in all clusters, into the last rows of state.work but one.
+    """Log predictives of scratch.four's observations in all clusters, into the last rows of scratch.work but one.
 
     Families must have the entry; their own clusters without themselves, NaN as in `score_columns`.
     """
-    K, W = state.num[N_CLUSTERS], state.work.shape[0] - 1
-    out = state.work[W - FOUR : W]
-    i, own = state.four[ROWS_OF_FOUR : ROWS_OF_FOUR + FOUR], state.four[OWN_OF_FOUR : OWN_OF_FOUR + FOUR]
+    K, W = state.num[N_CLUSTERS], state.scratch.work.shape[0] - 1
+    out = state.scratch.work[W - FOUR : W]
+    i, own = state.scratch.four[ROWS_OF_FOUR : ROWS_OF_FOUR + FOUR], state.scratch.four[OWN_OF_FOUR : OWN_OF_FOUR + FOUR]
     for r in range(FOUR):
         for k in range(K):
             out[r, k] = 0.0
     for b in range(data.block.shape[0]):
-        call_score_four(data.block[b, SCORE_FOUR], data.rows, state.stat, state.work, out, data.block[b], K, i, own)
+        call_score_four(data.block[b, SCORE_FOUR], data.rows, state.stat, state.scratch.work, out, data.block[b], K, i, own)
 
 
 @kernel
@@ -113,9 +113,9 @@ def fill_log_prior_predictive(data, state):
     copy_column(state.stat, state.stat, 0, K)  # scores are those of the first columns
     empty_column(data, state.stat, 0)
     for i in range(data.group.shape[0]):
-        state.score[0] = 0.0
-        score_columns_and_new(data, state.stat, state.work, state.score, 0, i)
-        data.log_prior_predictive[i] = state.score[0]
+        state.scratch.score[0] = 0.0
+        score_columns_and_new(data, state.stat, state.scratch.work, state.scratch.score, 0, i)
+        data.log_prior_predictive[i] = state.scratch.score[0]
     if K > 0:
         copy_column(state.stat, state.stat, K, 0)
 
@@ -136,11 +136,11 @@ def combine_columns(data, source_stat, target_stat, source, target):
 
 
 @kernel
-def log_union(data, stat, k, other, m, side, spare):
-    """log p of the observations in column k of `stat` together with those in column m of `other`; column `spare` of `side` is lost."""
-    copy_column(stat, side, k, spare)
-    combine_columns(data, other, side, m, spare)
-    return marginal_column(data, side, spare)
+def log_union(data, stat, k, other, m, trial, spare):
+    """log p of the observations in column k of `stat` together with those in column m of `other`; column `spare` of `trial` is lost."""
+    copy_column(stat, trial, k, spare)
+    combine_columns(data, other, trial, m, spare)
+    return marginal_column(data, trial, spare)
 
 
 @kernel
@@ -203,11 +203,11 @@ def drop_cluster(state, k):
         copy_column(state.stat, state.stat, last, k)
         state.size[k] = state.size[last]
         state.location[k] = state.location[last]
-        state.log_weight[k] = state.log_weight[last]
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] = state.log_K_sum[last, p]
-            state.location_probability[k, p] = state.location_probability[last, p]
-            state.probability_over_b[k, p] = state.probability_over_b[last, p]
+        state.cache.log_weight[k] = state.cache.log_weight[last]
+        for p in range(state.cache.log_K_sum.shape[1]):
+            state.cache.log_K_sum[k, p] = state.cache.log_K_sum[last, p]
+            state.cache.location_probability[k, p] = state.cache.location_probability[last, p]
+            state.cache.probability_over_b[k, p] = state.cache.probability_over_b[last, p]
         left = state.size[k]
         for j in range(state.labels.shape[0]):
             if state.labels[j] == last:
@@ -238,8 +238,8 @@ def open_cluster(data, state):
     k = state.num[N_CLUSTERS]
     empty_column(data, state.stat, k)
     state.size[k] = 0
-    for p in range(state.log_K_sum.shape[1]):
-        state.log_K_sum[k, p] = 0.0
+    for p in range(state.cache.log_K_sum.shape[1]):
+        state.cache.log_K_sum[k, p] = 0.0
     state.num[N_CLUSTERS] = k + 1
 
 
@@ -296,7 +296,7 @@ def score_without(data, state, i, k):
     copy_column(state.stat, state.stat, k, spare)
     if not update_column(data, state.stat, spare, i, -1.0):
         fill_column(data, state, spare, k, i)
-    out = state.work[state.work.shape[0] - 1]
+    out = state.scratch.work[state.scratch.work.shape[0] - 1]
     out[spare] = 0.0
-    score_columns(data, state.stat, state.work, out, spare + 1, i, -1)
+    score_columns(data, state.stat, state.scratch.work, out, spare + 1, i, -1)
     return out[spare]

@@ -29,7 +29,7 @@ _ROWS, _DATA, _STATE, _MEMORY = Rows.type, Data.type, State.type, Memory.type
 
 # (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
-# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_DIGITS when a removal has
+# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_PRECISION when a removal has
 UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
 # (rows, stat, work, out, block, K, i, own): add to out[:K] the log predictives of i, without i itself in column `own` (or -1);
 # out[K:] may be overwritten
@@ -68,7 +68,7 @@ TRANSFER_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _i8)
 BOUND_T = _i8(_ROWS, _F2, _F2, _F1, _F1, _I1, _i8, _i8, _I1)
 # (distance, width, log_K): covariate kernel, log K of groups by locations, all of them or some
 COVARIATE_T = _i8(_F3, _F1, _F2)
-# (distance, setup, hyper, plane, g, first, last): status of `nrmmix.kernels.core.locations.evaluate_log_K`
+# (distance, setup, hyper, by_location, g, first, last): status of `nrmmix.kernels.core.locations.evaluate_log_K`
 ROW_T = _i8(_F3, _I1, _F1, _F2, _i8, _i8, _i8)
 # What several kernels call, each entry point by the function of its name in the same module:
 # (data, state): status of making anew what is kept, of all clusters or groups

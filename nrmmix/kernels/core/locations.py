@@ -76,14 +76,14 @@ def add_up(log_K, ratio, g, out):
 
 
 @entry(ROW_T)
-def evaluate_log_K(distance, setup, hyper, plane, g, first, last):
+def evaluate_log_K(distance, setup, hyper, by_location, g, first, last):
     """log K(x_g, p), p from first to last, at the widths in `hyper` into row LOG_ROW of scratch: a product over the covariates.
 
     An entry point, for only kernels without scales need it.
     """
-    P, out = last - first, plane[LOG_ROW, : last - first]
+    P, out = last - first, by_location[LOG_ROW, : last - first]
     for j in range(distance.shape[0]):
-        factor = plane[LOG_ROW if j == 0 else FACTOR, :P]
+        factor = by_location[LOG_ROW if j == 0 else FACTOR, :P]
         of_one, width = distance[j, g, first:last].reshape((1, 1, P)), hyper[WIDTH + j : WIDTH + j + 1]
         call_covariate(setup[COVARIATES + j], of_one, width, factor.reshape((1, P)))
         if j > 0:
@@ -95,26 +95,26 @@ def evaluate_log_K(distance, setup, hyper, plane, g, first, last):
 
 @kernel
 def evaluate(data, state, g, first, last):
-    call_row(data.setup[LOG_KERNEL], data.distance, data.setup, state.hyper, state.plane, g, first, last)
+    call_row(data.setup[LOG_KERNEL], data.distance, data.setup, state.hyper, state.scratch.by_location, g, first, last)
 
 
 @inlined
 def log_row(data, state, g):
     """A row and a number, the product of which is log K(x_g, .): of one matrix as it stands, others are in scratch."""
-    if state.ratio.shape[0] == 1:
-        return state.log_K[0, g], state.ratio[0]
-    if state.ratio.shape[0] == 0:
-        evaluate(data, state, g, 0, state.A.shape[0])
+    if state.cache.ratio.shape[0] == 1:
+        return state.cache.log_K[0, g], state.cache.ratio[0]
+    if state.cache.ratio.shape[0] == 0:
+        evaluate(data, state, g, 0, state.cache.A.shape[0])
     else:
-        add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
-    return state.plane[LOG_ROW], 1.0
+        add_up(state.cache.log_K, state.cache.ratio, g, state.scratch.by_location[LOG_ROW])
+    return state.scratch.by_location[LOG_ROW], 1.0
 
 
 @inlined
 def log_row_lent(data, state, g, is_lent):
     """Return the row of log K, where a kernel without scales may have the place of K lent to log K."""
-    if is_lent and state.ratio.shape[0] == 0:
-        return state.K[g], 1.0
+    if is_lent and state.cache.ratio.shape[0] == 0:
+        return state.cache.K[g], 1.0
     return log_row(data, state, g)
 
 
@@ -134,23 +134,23 @@ def add_log_K(data, state, g, sign, out):
 @kernel
 def log_K_at(data, state, g, p):
     """log K(x_g, p)"""
-    if state.ratio.shape[0] == 0:
+    if state.cache.ratio.shape[0] == 0:
         evaluate(data, state, g, p, p + 1)
-        return state.plane[LOG_ROW, 0]
+        return state.scratch.by_location[LOG_ROW, 0]
     total = 0.0
-    for s in range(state.ratio.shape[0]):
-        total += state.ratio[s] * state.log_K[s, g, p]
+    for s in range(state.cache.ratio.shape[0]):
+        total += state.cache.ratio[s] * state.cache.log_K[s, g, p]
     return total if total > -math.inf else OUT_OF_REACH
 
 
 @inlined
 def prefetch_log_K(data, state, g, is_lent):
     """Fetch what `log_row_lent` reads."""
-    for s in range(state.ratio.shape[0]):
-        prefetch(state.log_K[s, g])
-    if state.ratio.shape[0] == 0 and is_lent:
-        prefetch(state.K[g])
-    for j in range(data.distance.shape[0] if state.ratio.shape[0] == 0 and not is_lent else 0):
+    for s in range(state.cache.ratio.shape[0]):
+        prefetch(state.cache.log_K[s, g])
+    if state.cache.ratio.shape[0] == 0 and is_lent:
+        prefetch(state.cache.K[g])
+    for j in range(data.distance.shape[0] if state.cache.ratio.shape[0] == 0 and not is_lent else 0):
         prefetch(data.distance[j, g])
 
 
@@ -159,14 +159,14 @@ def sum_log_K(data, state, is_lent):
     """`log_K_sum` of all clusters, made anew from the rows that `log_row_lent` has."""
     K, n = state.num[N_CLUSTERS], state.labels.shape[0]
     for k in range(K):
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] = 0.0
+        for p in range(state.cache.log_K_sum.shape[1]):
+            state.cache.log_K_sum[k, p] = 0.0
     for i in range(n):
         if i + 1 < n:
             prefetch_log_K(data, state, data.group[i + 1], is_lent)
         if state.labels[i] >= 0:
             row, ratio = log_row_lent(data, state, data.group[i], is_lent)
-            add_row(state.log_K_sum[state.labels[i]], row, ratio)
+            add_row(state.cache.log_K_sum[state.labels[i]], row, ratio)
 
 
 @entry(ALL_T)
@@ -217,7 +217,7 @@ def normalise(terms, top):
 
 @entry(SUM_T)
 def log_location_sum_entry(state, log_K_sum, size, probability):
-    top = log_terms(log_K_sum, log_K_sum, 0.0, state.log_R0, state.log_b, size - state.hyper[SIGMA], probability)
+    top = log_terms(log_K_sum, log_K_sum, 0.0, state.cache.log_R0, state.cache.log_b, size - state.hyper[SIGMA], probability)
     return top + math.log(normalise(probability, top))
 
 
@@ -230,17 +230,17 @@ def log_location_sum(data, state, log_K_sum, size, probability):
 @kernel
 def weigh_locations(data, state, k):
     """Refresh `location_probability` of cluster k, and `probability_over_b`."""
-    log_location_sum(data, state, state.log_K_sum[k], state.size[k], state.location_probability[k])
-    multiply(state.location_probability[k], state.inverse_b, state.probability_over_b[k])
+    log_location_sum(data, state, state.cache.log_K_sum[k], state.size[k], state.cache.location_probability[k])
+    multiply(state.cache.location_probability[k], state.cache.inverse_b, state.cache.probability_over_b[k])
 
 
 @entry(ALL_T)
 def refresh_locations_entry(data, state):
-    P = state.A.shape[0]
+    P = state.cache.A.shape[0]
     for p in range(P):
-        state.log_R0[p] = math.log(data.R0[p])
-        state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
-        state.inverse_b[p] = 1.0 / max(state.hyper[TAU] + state.A[p], TINY)
+        state.cache.log_R0[p] = math.log(data.R0[p])
+        state.cache.log_b[p] = log_pos(max(state.hyper[TAU] + state.cache.A[p], TINY))
+        state.cache.inverse_b[p] = 1.0 / max(state.hyper[TAU] + state.cache.A[p], TINY)
     for k in range(state.num[N_CLUSTERS]):
         weigh_locations(data, state, k)
     return DONE
@@ -275,8 +275,9 @@ def log_all(x):
 
 @entry(JOIN_T)
 def location_weights_entry(state, K, g):
-    out, probability_over_b, K_row, first, last = state.score, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1]
-    log_size, size = state.log_size, state.size
+    out, probability_over_b = state.scratch.score, state.cache.probability_over_b
+    K_row, first, last = state.cache.K[g], state.cache.band[g, 0], state.cache.band[g, 1]
+    log_size, size = state.cache.log_size, state.size
     for k in range(0, K - 3, 4):
         four_weighted_sums(probability_over_b, k, K_row, first, last, out)
     for k in range(K // 4 * 4, K):
@@ -300,20 +301,20 @@ def location_weights(data, state, K, g):
 @kernel
 def location_weight(state, probability_over_b, size, g):
     """Weight of one cluster of so many, whose locations have these probabilities over tau + A (P,), and group g."""
-    first, last = state.band[g, 0], state.band[g, 1]
-    total = weighted_sum(probability_over_b[first:last], state.K[g, first:last])
-    return state.log_size[size] + (math.log(total) if total > TINY else -math.inf)
+    first, last = state.cache.band[g, 0], state.cache.band[g, 1]
+    total = weighted_sum(probability_over_b[first:last], state.cache.K[g, first:last])
+    return state.cache.log_size[size] + (math.log(total) if total > TINY else -math.inf)
 
 
 @entry(WITHOUT_T)
 def location_weight_without_entry(data, state, log_K_sum, probability_over_b, size, g):
-    total, whole, squares = sums_without(probability_over_b, state.inverse_b, state.K[g])
+    total, whole, squares = sums_without(probability_over_b, state.cache.inverse_b, state.cache.K[g])
     if LOST * whole < NEGLIGIBLE * total and total < MOST and squares < MOST:
-        return state.log_size[size - 1] - math.log(total)
-    terms, (row, ratio) = state.plane[0], log_row(data, state, g)
-    top = log_terms(log_K_sum, row, -ratio, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
+        return state.cache.log_size[size - 1] - math.log(total)
+    terms, (row, ratio) = state.scratch.by_location[0], log_row(data, state, g)
+    top = log_terms(log_K_sum, row, -ratio, state.cache.log_R0, state.cache.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
-    multiply(terms, state.inverse_b, terms)
+    multiply(terms, state.cache.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)
 
 
@@ -342,11 +343,11 @@ def sums_without(probability_over_b, inverse_b, K_row):
 @kernel
 def draw_locations(state, rng):
     """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma), also where caches are older than v."""
-    P = state.A.shape[0]
-    terms = state.plane[0]
+    P = state.cache.A.shape[0]
+    terms = state.scratch.by_location[0]
     for p in range(P):
-        state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
+        state.cache.log_b[p] = log_pos(max(state.hyper[TAU] + state.cache.A[p], TINY))
     for k in range(state.num[N_CLUSTERS]):
         power = state.size[k] - state.hyper[SIGMA]
-        log_terms(state.log_K_sum[k], state.log_K_sum[k], 0.0, state.log_R0, state.log_b, power, terms)
+        log_terms(state.cache.log_K_sum[k], state.cache.log_K_sum[k], 0.0, state.cache.log_R0, state.cache.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())

@@ -12,12 +12,6 @@ from nrmmix.kernels.core.special import exp_any
 AT_ONCE = 64  # groups, whose part of log K stays in the cache while slots are gone through
 
 
-@kernel
-def has_codes(state):
-    """Whether the kernel is a sparse product, the codes of which are part of the state."""
-    return state.codes.shape[0] > 0
-
-
 @fast
 def add_code(log_K, table, p):
     """log_K[:, p] += table"""
@@ -34,7 +28,7 @@ def exp_all(log_row, out):
 @kernel
 def fill_slot(data, state, p):
     """log K of one slot by its codes, to the bit what `fill_slots` makes of them."""
-    log_K, codes = state.log_K[0], state.codes
+    log_K, codes = state.cache.log_K[0], state.codes
     for g in range(log_K.shape[0]):
         log_K[g, p] = 0.0
     for j in range(codes.shape[1]):
@@ -45,7 +39,7 @@ def fill_slot(data, state, p):
 @kernel
 def fill_slots(data, state, keep):
     """log K and K of the slots by their codes; where keep[p] is not 0 they stay as they are."""
-    log_K, codes, G = state.log_K[0], state.codes, state.K.shape[0]
+    log_K, codes, G = state.cache.log_K[0], state.codes, state.cache.K.shape[0]
     for first in range(0, G, AT_ONCE):
         last = min(first + AT_ONCE, G)
         some = log_K[first:last]
@@ -57,4 +51,4 @@ def fill_slots(data, state, keep):
                     if codes[p, j] > 0:
                         add_code(some, data.code_log_K[j, codes[p, j], first:last], p)
         for g in range(first, last):
-            exp_all(log_K[g], state.K[g])
+            exp_all(log_K[g], state.cache.K[g])

@@ -2,6 +2,9 @@
 
 Letters are those of the mathematics: n observations, K clusters, G covariate groups, P locations, D covariates.
 Arrays over clusters have room for `cap` of them, the cluster index last.
+
+A `State` has three parts, by who may write there: what the posterior is of, which moves draw; `Cache`, which must agree with it wherever a
+move ends; and `Scratch`, which any kernel may write over.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ LOG_V_MAX = 600.0  # v is truncated to e^-600 .. e^600, beyond which it would un
 DONE = 1  # an exception inside an entry point returns 0
 NEED_ROOM = 2  # nothing was changed; more columns, please
 BROKEN = 3  # a score was not a number
-LOST_DIGITS = 4  # of families' updates: build the statistics anew
+LOST_PRECISION = 4  # of families' updates, by cancellation: build the statistics anew
 HALTED = 5  # it was told to halt, and goes on at CURSOR when it is called again
 GIVEN_UP = 6  # it was told to give up: its work is lost, and the chain goes back to where it stood before
 STALE = 7  # of redraws of shared parameters: build the statistics anew
@@ -40,14 +43,14 @@ HEAT = 7  # sweeps of the start that are still to come at a power of the likelih
 HEED_EVERY = 1024  # observations between two looks at it
 NUM = 8
 
-# State.four
+# Scratch.four
 FOUR = 4  # observations that a sweep scores at once
 ROWS_OF_FOUR, OWN_OF_FOUR = 0, FOUR  # which, and the clusters that they are in with others, or -1
 CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 
-# State.plane
+# Scratch.by_location
 LOG_ROW, FACTOR = 4, 5  # a row of log K, and of one of its factors
-PLANES = 6
+LOCATION_ROWS = 6
 
 # State.hyper
 MASS = 0
@@ -66,7 +69,7 @@ OF_ROW, OF_COLUMN, IS_COUNT = 0, 1, 2
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
-SCALES = 2  # 1: widths scale the matrices of State.log_K, each with one column and degree at the end of this array
+SCALES = 2  # 1: widths scale the matrices of Cache.log_K, each with one column and degree at the end of this array
 # entry points; 0 where they are not used
 LOG_KERNEL = 3  # evaluates log K of a density regression without SCALES
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
@@ -75,7 +78,7 @@ COMPONENTS = 9  # of a finite mixture
 # Entry points of what several kernels do, so that it is compiled once: of all models, and of density regression alone.
 REFRESH, GROWTH = 10, 11
 SET_KERNEL, REFRESH_LOCATIONS, REBUILD_LOG_K, ADD_LOG_K, LOCATION_SUM, JOIN, WITHOUT = 12, 13, 14, 15, 16, 17, 18
-ALGORITHM8, REDRAW_CELLS = 19, 20  # and of models with held parameters, and with cells that are drawn
+ALGORITHM8, REDRAW_CELLS = 19, 20  # and of models with explicit parameters, and with cells that are drawn
 DRAW_UNSEEN = 21  # of density regression too: which it is the random measure says
 COVARIATES = 22  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
 COLUMN, OF_DEGREE = 0, 1  # the covariate whose width scales it, -1 where none does; k: it is -d^k / k times width^-k
@@ -196,23 +199,43 @@ WORK = 4
 
 
 @handle
-class State(NamedTuple):
-    """Changed by every move; invariants are in `nrmmix.kernels.core.clusters`."""
+class Scratch(NamedTuple):
+    """Working memory of kernels: nothing that the posterior is of or that follows from it, so any kernel may write over it.
 
-    labels: I1  # (n,) cluster of each observation, -1 while unassigned
-    size: I1  # (cap,)
-    stat: F2  # (S, cap) sufficient statistics
-    side: F2  # (S, some) scratch columns of moves that try other clusters
-    theta: F2  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
-    location: I1  # (cap,) drawn after each sweep of moves
+    A kernel reads there what it has written, or one that it called; nothing lasts from one call of a move to the next, and no checkpoint
+    has it.
+    """
+
+    theta: F2  # (T, cap) parameters of atoms, of moves that draw them; T = 0 for others
+    trial: F2  # (S, some) statistics of clusters that a move tries
+    score: F1  # (cap,) of an observation in each cluster
+    work: F2  # (W, cap) of families, FOUR rows of scores, and one row more
+    by_location: F2  # (LOCATION_ROWS, P) of updates of the measure; LOG_ROW, FACTOR
+    by_group: F2  # (4, G) of moves of many V_g at once
+    region: I1  # (G,) int64 of levels of v: the region of each group
+    region_A: F2  # (cap, P) of levels of v: what each region has in A
+    four: I1  # (4 FOUR + 1,) int64 of sweeps
+    proposed_codes: I2  # (P, q) of updates of `State.codes`; (0, 0) where there are none
+    occupied_slots: I1  # (P,) 1 where a slot has a cluster; likewise (0,), and so on
+    members: I1  # (n,) int64 groups of the members of the clusters at a slot
+    tried: F2  # (6, 2 + N or q) two subsets of codes, or chances with which slots use covariates
+
+
+@handle
+class Cache(NamedTuple):
+    """What follows from the state and is kept because it is read often: who changes the state makes it agree again.
+
+    `nrmmix.kernels.core.clusters` does so for a label, `nrmmix.kernels.measure.weights.refresh_caches` for v and hyperparameters.
+    """
+
     log_K_sum: F2  # (cap, P) sum_(i in c) log K(x_i, p) at the state's widths; P = 0 here in a mixture
     location_probability: F2  # (cap, P) posterior of the location; likewise
     probability_over_b: F2  # (cap, P) and the same over tau + A; likewise
     log_weight: F1  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: F1  # (n + 2,) log (m - sigma) by m
-    log_grown: F1  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
+    log_rising: F1  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
     log_next: F1  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
-    v: F1  # (G,)
+    log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
     A: F1  # (P,) sum_g V_g K(x_g, p)
     log_new: F1  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
     log_R0: F1  # (P,)
@@ -222,23 +245,27 @@ class State(NamedTuple):
     log_K: F3  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains; no SCALES: S = 0, mixtures 1
     ratio: F1  # (S,)
     band: I2  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
+
+
+@handle
+class State(NamedTuple):
+    """What the posterior is of, changed by every move; with it what follows from it, and working memory.
+
+    Invariants are in `nrmmix.kernels.core.clusters`.
+    """
+
+    labels: I1  # (n,) cluster of each observation, -1 while unassigned
+    size: I1  # (cap,)
+    stat: F2  # (S, cap) sufficient statistics of the members, and in rows `Data.explicit` parameters
+    location: I1  # (cap,) drawn after each sweep of moves
+    v: F1  # (G,)
     hyper: F1  # (3 + D,)
-    num: I1  # (NUM,) int64
-    step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
-    score: F1  # (cap,) scratch
-    work: F2  # (W, cap) scratch of families, FOUR rows of scores, and one row more
-    plane: F2  # (PLANES, P) scratch of the measure's updates; LOG_ROW, FACTOR
-    part: F2  # (cap, P) scratch of levels of v: what each region has in A
-    region: I1  # (G,) int64 scratch of levels of v: the region of each group
-    carried: F2  # (4, G) scratch of moves of many V_g at once
-    four: I1  # (4 FOUR + 1,) int64 scratch of sweeps
     codes: I2  # (P, q) codes of the slots of sparse products, see `nrmmix.kernels.measure.codes`; (0, 0) for other kernels
-    inclusion: F1  # (q,) chances with which slots use covariates; likewise (0,), and so on
-    proposed: I2  # (P, q) scratch of their updates
-    kept: I1  # (P,) scratch
-    members: I1  # (n,) int64 scratch
-    tried: F2  # (6, 2 + N or q) scratch
-    log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
+    inclusion: F1  # (q,) chances with which slots use covariates; (0,) for other kernels
+    num: I1  # (NUM,) int64 counts and flags
+    step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
+    cache: Cache
+    scratch: Scratch
 
 
 def drawn(rows: Rows) -> tuple[np.ndarray, ...]:
@@ -262,19 +289,37 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
     return room[first : first + size].reshape(shape)
 
 
-BY_LOCATION = ("log_K_sum", "location_probability", "probability_over_b", "part")  # (cap, P)
+def array_of(state: State, name: str) -> np.ndarray:
+    """The array of this name, of a state or of its cache."""
+    found: np.ndarray = getattr(state.cache if name in Cache._fields else state, name)
+    return found
+
+
+# Arrays of a state, and of what it holds, over clusters: with the cluster last, and first.
+CLUSTER_LAST = ("size", "stat", "location", "log_weight", "theta", "score", "work")
+CLUSTER_FIRST = ("log_K_sum", "location_probability", "probability_over_b", "region_A")
+
+
+def resized(state: Any, cap: int) -> Any:
+    """A copy, of a state or of what it holds, with room for `cap` clusters."""
+
+    def columns(a: np.ndarray) -> np.ndarray:
+        out = aligned_zeros(a.shape[:-1] + (cap,), a.dtype)
+        both = min(cap, a.shape[-1])
+        out[..., :both] = a[..., :both]
+        return out
+
+    made: dict[str, Any] = {}
+    for name, value in state._asdict().items():
+        if isinstance(value, tuple):
+            made[name] = resized(value, cap)
+        elif name in CLUSTER_LAST:
+            made[name] = columns(value)
+        elif name in CLUSTER_FIRST:
+            made[name] = np.ascontiguousarray(columns(value.T).T)
+    return state._replace(**made)
 
 
 def enlarged(state: State) -> State:
-    """A copy with about twice the room."""
-    old = state.size.shape[0]
-    cap = 2 * old + 8
-
-    def wider(a: np.ndarray) -> np.ndarray:
-        out = aligned_zeros(a.shape[:-1] + (cap,), a.dtype)
-        out[..., :old] = a
-        return out
-
-    last = {name: wider(getattr(state, name)) for name in ("size", "stat", "theta", "location", "log_weight", "score", "work")}
-    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in BY_LOCATION}
-    return state._replace(**last, **first)
+    """A copy with room for about twice as many clusters."""
+    return resized(state, 2 * state.size.shape[0] + 8)

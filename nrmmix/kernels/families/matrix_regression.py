@@ -22,7 +22,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STALE, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_PRECISION, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 from nrmmix.kernels.families.regression import JACOBIAN, LEAST, NU, START, draw_shrinkage
 
@@ -169,7 +169,7 @@ def matrix_regression_update(rows, stat, block, k, i, sign):
             stat[e + j, k] -= x * stat[s + MEAN + a * d + j, k]
     sound = _gain(stat, block, k, sign, 0)
     _refresh(rows, stat, block, k)
-    return DONE if sound else LOST_DIGITS
+    return DONE if sound else LOST_PRECISION
 
 
 @entry(COMBINE_T)

@@ -17,7 +17,7 @@ import numpy as np
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_log_gamma, log1p_pos, log_pos, log_rising
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_PRECISION, MEANS, STAT, THETA
 from nrmmix.kernels.families.rising import SMALL, gather, ones, take_logs
 from nrmmix.kernels.families.shared import LOST, clear, padded, places
 
@@ -80,7 +80,7 @@ def poisson_update(rows, stat, block, k, i, sign):
             sound = False
             stat[r + 1, k] = max(stat[r + 1, k], 0.0)
         _refresh(rows, stat, block, k, j)
-    return DONE if sound else LOST_DIGITS
+    return DONE if sound else LOST_PRECISION
 
 
 @entry(COMBINE_T)

@@ -21,7 +21,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STALE, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_PRECISION, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 from nrmmix.kernels.families.shared import padded
 
@@ -162,7 +162,7 @@ def regression_update(rows, stat, block, k, i, sign):
         stat[row + a, k] = rows.y[i, block[INPUT] + a]
     left, least = rotate(stat, s + MEAN + q, row, q, k, sign, 0)
     _refresh(rows, stat, block, k)
-    return DONE if sound and least >= LOST else LOST_DIGITS
+    return DONE if sound and least >= LOST else LOST_PRECISION
 
 
 @entry(COMBINE_T)

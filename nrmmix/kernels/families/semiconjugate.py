@@ -28,7 +28,7 @@ from nrmmix.kernels.core.entry import (
 )
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA, TINY
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, MEANS, STAT, THETA, TINY
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, is_complete, means_at
 
 OWN, SHARED, KNOWN = 0, 1, 2
@@ -101,7 +101,7 @@ def semiconjugate_update(rows, stat, block, k, i, sign):
         before = stat[square, k]
         stat[square, k] = max(before + sign * e * (y - stat[mean, k]), 0.0)
         sound = sound and stat[square, k] >= LOST * before
-    return DONE if sound else LOST_DIGITS
+    return DONE if sound else LOST_PRECISION
 
 
 @fast

@@ -86,7 +86,7 @@ def shares_of_locations(data, state, shares):
     Their sum.
     """
     for p in range(shares.shape[0]):
-        shares[p] = math.log(data.R0[p]) + state.hyper[SIGMA] * math.log(state.hyper[TAU] + state.A[p])
+        shares[p] = math.log(data.R0[p]) + state.hyper[SIGMA] * math.log(state.hyper[TAU] + state.cache.A[p])
     return to_shares(shares, shares.shape[0])[1]
 
 
@@ -98,11 +98,11 @@ def draw_located(data, state, level, most, sizes, place, rng):
     """
     sigma, tau, count = state.hyper[SIGMA], state.hyper[TAU], 0
     if data.setup[MEASURE] == FINITE:
-        shares = state.plane[0]
+        shares = state.scratch.by_location[0]
         total = shares_of_locations(data, state, shares)
         for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
             p = draw_share(shares, shares.shape[0], rng.random() * total)
-            z = rng.standard_gamma(-sigma) / (tau + state.A[p])
+            z = rng.standard_gamma(-sigma) / (tau + state.cache.A[p])
             if z > level[p]:
                 sizes[count], place[count] = z, p
                 count += 1
@@ -110,13 +110,13 @@ def draw_located(data, state, level, most, sizes, place, rng):
     c, expected = given_mass(data, state, rng) / math.gamma(1.0 - sigma), 0.0
     for p in range(level.shape[0]):
         if level[p] < math.inf:
-            b = tau + state.A[p]
+            b = tau + state.cache.A[p]
             expected += expected_count(data.R0[p] * c * b**sigma, sigma, level[p] * b)
     if not expected <= most:
         return -1
     for p in range(level.shape[0]):
         if level[p] < math.inf:
-            b = tau + state.A[p]
+            b = tau + state.cache.A[p]
             first = count
             count += draw_jumps(data.R0[p] * c * b**sigma, sigma, level[p] * b, sizes[count:], rng)
             for m in range(first, count):
@@ -130,8 +130,8 @@ def expected_atoms(data, state, mass, least):
     """Return how many unseen atoms are expected where the largest of each location are drawn; nearly one of each or more."""
     sigma = state.hyper[SIGMA]
     gap, expected = math.gamma(1.0 - sigma), 0.0
-    for p in range(state.A.shape[0]):
-        c = max(data.R0[p] * mass * (state.hyper[TAU] + state.A[p]) ** sigma / gap, TINY)
+    for p in range(state.cache.A.shape[0]):
+        c = max(data.R0[p] * mass * (state.hyper[TAU] + state.cache.A[p]) ** sigma / gap, TINY)
         at = log_expected_level(c, sigma, least)
         expected += c
         if at < 0.0:
@@ -150,7 +150,7 @@ def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
     where besides one for each location more than FEW are expected, and further where more than `most` are.  There is room for as many as
     `room_for_atoms`.
     """
-    P = state.A.shape[0]
+    P = state.cache.A.shape[0]
     mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
     least = FINEST
     while least < LEAST and expected_atoms(data, state, mass, least) > P + min(FEW, most):
@@ -160,7 +160,7 @@ def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
     gap, M = math.gamma(1.0 - sigma), state.num[N_CLUSTERS]
     draw_weights(state, log_weight, place, rng)
     for p in range(P):
-        b = tau + state.A[p]
+        b = tau + state.cache.A[p]
         c, log_b = max(data.R0[p] * mass * b**sigma / gap, TINY), math.log(b)
         own = log_weight[M : log_weight.shape[0] - (P - 1 - p)]  # one is left for each of the others
         count, level = draw_largest(c, sigma, least, own, rng)
@@ -177,7 +177,7 @@ def draw_weights(state, log_weight, place, rng):
     """Log weights and locations of the clusters."""
     for k in range(state.num[N_CLUSTERS]):
         place[k] = state.location[k]
-        rate = state.hyper[TAU] + state.A[place[k]]
+        rate = state.hyper[TAU] + state.cache.A[place[k]]
         log_weight[k] = draw_log_gamma(state.size[k] - state.hyper[SIGMA], rng) - math.log(rate)
 
 
@@ -187,17 +187,17 @@ def draw_finite(data, state, most, log_weight, place, log_rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
     Gamma(mass / M, b), b = tau + A_p.  Where these are more than P + `most`, those that are light beside the heaviest at their location are
     the rest, as drawn."""
-    K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.A.shape[0], state.plane[0]
+    K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.cache.A.shape[0], state.scratch.by_location[0]
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     draw_weights(state, log_weight, place, rng)
     total = shares_of_locations(data, state, shares)
-    heaviest = state.plane[1]
+    heaviest = state.scratch.by_location[1]
     for p in range(P):
         heaviest[p], log_rest[p] = -math.inf, -math.inf
     for j in range(K, M):
         p = draw_share(shares, P, rng.random() * total)
         place[j] = p
-        log_weight[j] = draw_log_gamma(-sigma, rng) - math.log(tau + state.A[p])
+        log_weight[j] = draw_log_gamma(-sigma, rng) - math.log(tau + state.cache.A[p])
         heaviest[p] = max(heaviest[p], log_weight[j])
     cut = 0.0 if M - K <= P + most else FARTHEST
     while cut > CLOSEST and count_near(log_weight[K:M], place[K:M], heaviest, cut) > P + most:
@@ -231,4 +231,4 @@ def room_for_atoms(data, state, most):
     """Return the capacity for `draw_atoms`: where there are more than twice those expected the lightest of a location are its rest."""
     if data.setup[MEASURE] == FINITE:
         return int(data.setup[COMPONENTS])
-    return int(state.num[N_CLUSTERS]) + len(state.A) + int(2.0 * most) + 50
+    return int(state.num[N_CLUSTERS]) + len(state.cache.A) + int(2.0 * most) + 50

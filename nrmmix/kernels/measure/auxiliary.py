@@ -74,10 +74,10 @@ def update_u(data, state, rng):
     if data.setup[MEASURE] == STABLE:
         draw_stable_u(state, rng)
         return DONE
-    base, c = state.plane[0], state.plane[1]
+    base, c = state.scratch.by_location[0], state.scratch.by_location[1]
     exponents(state, c)
     base[0] = state.hyper[TAU]
-    x = slice_v(data, state, data.group_size[0], math.log(state.v[0]), -LOG_V_MAX, LOG_V_MAX, base, state.K[0], c, rng)
+    x = slice_v(data, state, data.group_size[0], math.log(state.v[0]), -LOG_V_MAX, LOG_V_MAX, base, state.cache.K[0], c, rng)
     state.v[0] = math.exp(x)
     recompute_A(state)
     return DONE
@@ -105,16 +105,16 @@ def draw_psi1(data, state, rng):
 def find_regions(data, state):
     """region[g], 0, 1, ... in order of their first groups: alike where the first observations of two groups share a cluster.  How many."""
     for k in range(state.num[N_CLUSTERS]):
-        state.score[k] = -1.0
+        state.scratch.score[k] = -1.0
     for i in range(state.labels.shape[0] - 1, -1, -1):
-        state.region[data.group[i]] = state.labels[i]
+        state.scratch.region[data.group[i]] = state.labels[i]
     count = 0
-    for g in range(state.region.shape[0]):
-        k = state.region[g]
-        if state.score[k] < 0.0:
-            state.score[k] = count
+    for g in range(state.scratch.region.shape[0]):
+        k = state.scratch.region[g]
+        if state.scratch.score[k] < 0.0:
+            state.scratch.score[k] = count
             count += 1
-        state.region[g] = int(state.score[k])
+        state.scratch.region[g] = int(state.scratch.score[k])
     return count
 
 
@@ -125,7 +125,7 @@ def update_levels(data, state, rng):
     Where A is large against tau only ratios of the V_g matter much: then levels differ between regions by orders of magnitude, under a
     heavy tail, and would move slowly by single V_g.  Regions do not depend on v, so each slice step leaves the posterior as it is.
     """
-    exponents(state, state.plane[1])
+    exponents(state, state.scratch.by_location[1])
     regions = find_regions(data, state)
     gather_regions(data, state, regions)
     rescale(data, state, regions, ALL, rng)
@@ -140,26 +140,28 @@ def update_levels(data, state, rng):
 @kernel
 def gather_regions(data, state, regions):
     """Gather, for each region, `level`, log V of its first group, the largest and smallest log V, observations, and its part of A."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
+    rows, part = state.scratch.by_group, state.scratch.region_A
+    level, top, bottom, count = rows[0], rows[1], rows[2], rows[3]
     for r in range(regions):
         top[r], bottom[r], count[r] = -math.inf, math.inf, 0.0
         for p in range(part.shape[1]):
             part[r, p] = 0.0
     for g in range(state.v.shape[0]):
-        r, log_v = state.region[g], math.log(state.v[g])
+        r, log_v = state.scratch.region[g], math.log(state.v[g])
         if count[r] == 0.0:
             level[r] = log_v
         top[r] = max(top[r], log_v)
         bottom[r] = min(bottom[r], log_v)
         count[r] += data.group_size[g]
-        add_row(part[r], state.K[g], state.v[g])
+        add_row(part[r], state.cache.K[g], state.v[g])
 
 
 @kernel
 def rescale(data, state, regions, which, rng):
     """One slice step for the common log scale of the V_g of region `which`, or of ALL."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
-    base, c, within = state.plane[0], state.plane[1], state.plane[2]
+    rows, part = state.scratch.by_group, state.scratch.region_A
+    level, top, bottom, count = rows[0], rows[1], rows[2], rows[3]
+    base, c, within = state.scratch.by_location[0], state.scratch.by_location[1], state.scratch.by_location[2]
     for p in range(base.shape[0]):
         base[p] = state.hyper[TAU]
         within[p] = 0.0
@@ -174,8 +176,8 @@ def rescale(data, state, regions, which, rng):
     floor, ceiling = min(-LOG_V_MAX - smallest, 0.0), max(LOG_V_MAX - largest, 0.0)
     x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, rng)
     root_of_scale = math.exp(0.5 * x)  # the scale itself may underflow where what it scales does not
-    for g in range(state.region.shape[0]):
-        if which == ALL or which == state.region[g]:
+    for g in range(state.scratch.region.shape[0]):
+        if which == ALL or which == state.scratch.region[g]:
             state.v[g] *= root_of_scale
             state.v[g] *= root_of_scale
     for r in range(regions):
@@ -191,10 +193,10 @@ def rescale(data, state, regions, which, rng):
 @kernel
 def stretch(data, state, regions, rng):
     """One slice step for s in log V_g + (s - 1) l_r, l_r the level of region r: Jacobian s^(number of regions)."""
-    level = state.carried[0]
+    level = state.scratch.by_group[0]
     s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, regions, 0.0, STEP, rng))
     for g in range(state.v.shape[0]):
-        root_of_scale = math.exp(0.5 * (s - 1.0) * level[state.region[g]])
+        root_of_scale = math.exp(0.5 * (s - 1.0) * level[state.scratch.region[g]])
         state.v[g] *= root_of_scale
         state.v[g] *= root_of_scale
 
@@ -202,8 +204,9 @@ def stretch(data, state, regions, rng):
 @entry(SCALAR_T)
 def log_density_stretch(data, state, regions, z):
     """Log density of z = log s of `stretch`, from what is gathered of each of so many regions."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
-    base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    rows, part = state.scratch.by_group, state.scratch.region_A
+    level, top, bottom, count = rows[0], rows[1], rows[2], rows[3]
+    base, c, A = state.scratch.by_location[0], state.scratch.by_location[1], state.scratch.by_location[2]
     if abs(z) > 50.0:
         return -math.inf
     for p in range(A.shape[0]):

@@ -27,21 +27,21 @@ from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, UNSEEN, fill_ot
 SUBSET = 8  # codes of a covariate that are tried at once
 SWAPS = 2  # of one covariate for another, of each slot in each update
 LEAST = 1e-12  # of a chance, and of its complement
-BASE, REST = 2, 3  # State.carried, behind the rates: log K of a slot without the covariates in question, and its exponential
-# State.tried: of two subsets of codes the codes, their log weights and the masses of clusters with them
+BASE, REST = 2, 3  # Scratch.by_group, behind the rates: log K of a slot without the covariates in question, and its exponential
+# Scratch.tried: of two subsets of codes the codes, their log weights and the masses of clusters with them
 CODE, WEIGHT, SHIFTED, SECOND = 0, 1, 2, 3
 
 
 @kernel
 def gather(data, state, l):
-    """The groups of the members of the clusters at slot l into state.members; how many, and the sum of n_m - sigma."""
+    """The groups of the members of the clusters at slot l into scratch.members; how many, and the sum of n_m - sigma."""
     count, power = 0, 0.0
     for k in range(state.num[N_CLUSTERS]):
         if state.location[k] == l:
             power += state.size[k] - state.hyper[SIGMA]
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0 and state.location[state.labels[i]] == l:
-            state.members[count] = data.group[i]
+            state.scratch.members[count] = data.group[i]
             count += 1
     return count, power
 
@@ -87,17 +87,17 @@ def draw_subset(count, current, out, rng):
 def weigh_codes(data, state, j, first, count, held, members, power, occupied, unseen):
     """Log weights of the codes of covariate j in rows first, ... of `tried`, v integrated out; `held` is the sum over the members of what
     log K has of the covariates in question now."""
-    rest, others = state.carried[REST], state.carried[OTHERS]
+    rest, others = state.scratch.by_group[REST], state.scratch.by_group[OTHERS]
     chance, tau, n = state.inclusion[j], state.hyper[TAU], members.shape[0]
     for x in range(count):
-        c = int(state.tried[first + CODE, x])
+        c = int(state.scratch.tried[first + CODE, x])
         of_members = sum_at(data.code_log_K[j, c], members)
         shift = (held - of_members) / n
         mass = occupied * math.exp(min(shift, 600.0))
         weight = math.log1p(-chance) if c == 0 else math.log(chance / data.n_codes[j])
         weight += of_members + power * shift - tau * mass
         weight -= log_rates(others, rest, data.code_K[j, c], mass + unseen, data.group_size)
-        state.tried[first + WEIGHT, x], state.tried[first + SHIFTED, x] = weight, mass
+        state.scratch.tried[first + WEIGHT, x], state.scratch.tried[first + SHIFTED, x] = weight, mass
 
 
 @kernel
@@ -133,10 +133,10 @@ def take_out(base, rest, log_K, l, table):
 @kernel
 def put_code(data, state, l, j, c):
     """Slot l with code c of covariate j, and what `take_out` has left of the others."""
-    base, row = state.carried[BASE], data.code_log_K[j, c]
+    base, row = state.scratch.by_group[BASE], data.code_log_K[j, c]
     state.codes[l, j] = c
     for g in range(base.shape[0]):
-        state.log_K[0, g, l] = base[g] + row[g]
+        state.cache.log_K[0, g, l] = base[g] + row[g]
 
 
 @kernel
@@ -157,29 +157,31 @@ def pick(codes_row, n_codes, active, rng):
 @kernel
 def redraw_code(data, state, l, j, members, power, rng):
     """Gibbs step for the code of covariate j at slot l among 0 and a subset of the others."""
-    tried, now, N = state.tried, state.codes[l, j], data.n_codes[j]
-    take_out(state.carried[BASE], state.carried[REST], state.log_K[0], l, data.code_log_K[j, now])
+    tried, now, N = state.scratch.tried, state.codes[l, j], data.n_codes[j]
+    take_out(state.scratch.by_group[BASE], state.scratch.by_group[REST], state.cache.log_K[0], l, data.code_log_K[j, now])
     held = sum_at(data.code_log_K[j, now], members)
     count = draw_subset(N, now, tried[CODE], rng)
     tried[CODE, count] = 0.0
-    weigh_codes(data, state, j, 0, count + 1, held, members, power, state.plane[OCCUPIED, l], state.plane[UNSEEN, l])
+    masses = state.scratch.by_location
+    weigh_codes(data, state, j, 0, count + 1, held, members, power, masses[OCCUPIED, l], masses[UNSEEN, l])
     for x in range(count):
         tried[WEIGHT, x] += math.log(N / count)
     x = draw_from(tried[WEIGHT, : count + 1], rng)
-    state.plane[OCCUPIED, l] = tried[SHIFTED, x]
+    state.scratch.by_location[OCCUPIED, l] = tried[SHIFTED, x]
     put_code(data, state, l, j, int(tried[CODE, x]))
 
 
 @kernel
 def swap_covariates(data, state, l, members, power, rng):
     """A covariate that slot l uses gives way to one that it does not, or not."""
-    tried = state.tried
+    tried = state.scratch.tried
     old, new = pick(state.codes[l], data.n_codes, True, rng), pick(state.codes[l], data.n_codes, False, rng)
     if old < 0 or new < 0:
         return
     now = state.codes[l, old]
-    take_out(state.carried[BASE], state.carried[REST], state.log_K[0], l, data.code_log_K[old, now])
-    held, occupied, unseen = sum_at(data.code_log_K[old, now], members), state.plane[OCCUPIED, l], state.plane[UNSEEN, l]
+    take_out(state.scratch.by_group[BASE], state.scratch.by_group[REST], state.cache.log_K[0], l, data.code_log_K[old, now])
+    held = sum_at(data.code_log_K[old, now], members)
+    occupied, unseen = state.scratch.by_location[OCCUPIED, l], state.scratch.by_location[UNSEEN, l]
     N_old, N_new = data.n_codes[old], data.n_codes[new]
     of_old, of_new = draw_subset(N_old, now, tried[SECOND + CODE], rng), draw_subset(N_new, 0, tried[CODE], rng)
     weigh_codes(data, state, old, SECOND, of_old, held, members, power, occupied, unseen)
@@ -188,7 +190,7 @@ def swap_covariates(data, state, l, members, power, rng):
     log_ratio -= log_sum(tried[SECOND + WEIGHT, :of_old]) + math.log(N_old / of_old) + math.log1p(-state.inclusion[new])
     if rng.standard_exponential() > -log_ratio:
         x = draw_from(tried[WEIGHT, :of_new], rng)
-        state.plane[OCCUPIED, l] = tried[SHIFTED, x]
+        state.scratch.by_location[OCCUPIED, l] = tried[SHIFTED, x]
         state.codes[l, old] = 0
         put_code(data, state, l, new, int(tried[CODE, x]))
 
@@ -197,18 +199,18 @@ def swap_covariates(data, state, l, members, power, rng):
 def redraw_codes_of(data, state, l, rng):
     """All codes of an occupied slot, one covariate after the other, then swaps; rates follow."""
     count, power = gather(data, state, l)
-    members = state.members[:count]
-    fill_others(state, l, state.plane[OCCUPIED, l] + state.plane[UNSEEN, l])
+    members = state.scratch.members[:count]
+    fill_others(state, l, state.scratch.by_location[OCCUPIED, l] + state.scratch.by_location[UNSEEN, l])
     for j in range(state.codes.shape[1]):
         if data.n_codes[j] > 0:
             redraw_code(data, state, l, j, members, power, rng)
     for _ in range(SWAPS):
         swap_covariates(data, state, l, members, power, rng)
     fill_slot(data, state, l)  # differences have left rounding errors, which a chain that is resumed lacks
-    mass = state.plane[OCCUPIED, l] + state.plane[UNSEEN, l]
-    for g in range(state.K.shape[0]):
-        state.K[g, l] = math.exp(state.log_K[0, g, l])
-        state.carried[RATE, g] = state.carried[OTHERS, g] + mass * state.K[g, l]
+    mass = state.scratch.by_location[OCCUPIED, l] + state.scratch.by_location[UNSEEN, l]
+    for g in range(state.cache.K.shape[0]):
+        state.cache.K[g, l] = math.exp(state.cache.log_K[0, g, l])
+        state.scratch.by_group[RATE, g] = state.scratch.by_group[OTHERS, g] + mass * state.cache.K[g, l]
 
 
 @entry(STEP_T)
@@ -217,9 +219,9 @@ def update_codes_and_v(data, state, rng):
     draw_locations(state, rng)
     draw_rates(data, state, rng)
     for l in range(state.codes.shape[0]):
-        if state.plane[OCCUPIED, l] > 0.0:
+        if state.scratch.by_location[OCCUPIED, l] > 0.0:
             redraw_codes_of(data, state, l, rng)
-    draw_v_given_rates(data, state, state.carried[RATE], rng)
+    draw_v_given_rates(data, state, state.scratch.by_group[RATE], rng)
     return DONE
 
 
@@ -256,7 +258,7 @@ def exchange_codes(state, keep):
     for p in range(keep.shape[0]):
         if keep[p] == 0:
             for j in range(state.codes.shape[1]):
-                state.codes[p, j], state.proposed[p, j] = state.proposed[p, j], state.codes[p, j]
+                state.codes[p, j], state.scratch.proposed_codes[p, j] = state.scratch.proposed_codes[p, j], state.codes[p, j]
 
 
 @entry(STEP_T)
@@ -266,13 +268,13 @@ def update_unoccupied_slots(data, state, rng):
     The proposal is the prior times the part of the occupied slots, so that the ratio is that of what the total mass brings to the joint.
     """
     P, q = state.codes.shape
-    keep, proposed = state.kept, state.tried[0, :q]
+    keep, proposed = state.scratch.occupied_slots, state.scratch.tried[0, :q]
     mark_occupied(state, keep)
     propose_inclusion(data, state, keep, proposed, rng)
     for p in range(P):
         for j in range(q):
             N = data.n_codes[j]
-            state.proposed[p, j] = 1 + int(rng.random() * N) if N > 0 and rng.random() < proposed[j] else 0
+            state.scratch.proposed_codes[p, j] = 1 + int(rng.random() * N) if N > 0 and rng.random() < proposed[j] else 0
     sigma = state.hyper[SIGMA]
     before = mass_term(data, state, sigma, total_growth(data, state, sigma))
     exchange_codes(state, keep)

@@ -95,7 +95,7 @@ def cluster_terms(state, sigma):
     value, gap = 0.0, math.lgamma(1.0 - sigma)
     for k in range(state.num[N_CLUSTERS]):
         value += math.lgamma(state.size[k] - sigma) - gap
-        value += sigma * math.log(max(state.hyper[TAU] + state.A[state.location[k]], TINY))
+        value += sigma * math.log(max(state.hyper[TAU] + state.cache.A[state.location[k]], TINY))
     return value
 
 
@@ -118,7 +118,8 @@ def log_density_mass(data, state, which, z):
     if with_v:
         return value + math.log(mass)
     # in a mixture the terms with u in the last line are (1 + u)^-mass
-    return value + mass * math.log(state.hyper[TAU] + state.A[0]) + math.lgamma(mass + 1.0) - math.lgamma(mass + state.labels.shape[0])
+    b, n = state.hyper[TAU] + state.cache.A[0], state.labels.shape[0]
+    return value + mass * math.log(b) + math.lgamma(mass + 1.0) - math.lgamma(mass + n)
 
 
 @entry(STEP_T)
@@ -162,7 +163,7 @@ def update_widths(data, state, rng):
             find_best_locations(state)
             fill_reach(data, state, 1.0, False, 0, G)
             for g in range(G):
-                state.carried[0, g] = math.log(state.v[g]) + state.carried[1, g]
+                state.scratch.by_group[0, g] = math.log(state.v[g]) + state.scratch.by_group[1, g]
             old = state.hyper[which]
             width = draw(data, state, which, WIDTH_DENSITY, rng)
             set_width(data, state, which, width)
@@ -177,7 +178,7 @@ def update_widths(data, state, rng):
                 find_best_locations(state)
             fill_reach(data, state, 1.0, True, 0, G)
             for g in range(G):
-                state.v[g] = math.exp(state.carried[0, g] - state.carried[1, g])
+                state.v[g] = math.exp(state.scratch.by_group[0, g] - state.scratch.by_group[1, g])
             nrm.set_kernel_from_log(data, state)
             nrm.recompute_A(state)
     refresh_locations(data, state)
@@ -187,7 +188,7 @@ def update_widths(data, state, rng):
 @kernel
 def scales_as_one(data, state):
     """Whether a width scales all of log K."""
-    return data.setup[SCALES] != 0 and state.ratio.shape[0] == 1
+    return data.setup[SCALES] != 0 and state.cache.ratio.shape[0] == 1
 
 
 @kernel
@@ -200,8 +201,8 @@ def change_of_log_K(data, old, width):
 @kernel
 def scale_sums(state, change):
     for k in range(state.num[N_CLUSTERS]):
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] *= change
+        for p in range(state.cache.log_K_sum.shape[1]):
+            state.cache.log_K_sum[k, p] *= change
 
 
 @entry(SCALAR_T)
@@ -226,17 +227,18 @@ def log_density_width(data, state, which, z):
     if not sound:
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    G, P = state.K.shape
-    base, A, log_b, terms = state.plane[0], state.plane[1], state.plane[2], state.plane[3]
+    G, P = state.cache.K.shape
+    rows = state.scratch.by_location
+    base, A, log_b, terms = rows[0], rows[1], rows[2], rows[3]
     is_known = as_one and abs(change - 1.0) < SAME  # where a slice begins
     for p in range(P):
         base[p] = tau
-        A[p] = state.A[p] if is_known else 0.0
+        A[p] = state.cache.A[p] if is_known else 0.0
     for begin in range(0, G, P):
         end = min(begin + P, G)
         fill_reach(data, state, change, True, begin, end)
         for g in range(begin, end):
-            log_v = state.carried[0, g] - state.carried[1, g]
+            log_v = state.scratch.by_group[0, g] - state.scratch.by_group[1, g]
             if abs(log_v) > LOG_V_MAX:
                 return -math.inf
             value += data.group_size[g] * log_v
@@ -249,8 +251,8 @@ def log_density_width(data, state, which, z):
     growth = nrm.growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
     for k in range(state.num[N_CLUSTERS]):
         for p in range(P):
-            base[p] = change * state.log_K_sum[k, p]
-        top = log_terms(base, base, 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
+            base[p] = change * state.cache.log_K_sum[k, p]
+        top = log_terms(base, base, 0.0, state.cache.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
     return value + nrm.mass_term(data, state, sigma, growth)
 
@@ -258,7 +260,7 @@ def log_density_width(data, state, which, z):
 @kernel
 def find_best_locations(state):
     """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members."""
-    sums = state.log_K_sum
+    sums = state.cache.log_K_sum
     for k in range(state.num[N_CLUSTERS]):
         best = 0
         for p in range(sums.shape[1]):
@@ -272,25 +274,25 @@ def find_best_locations(state):
 def are_reached(state, ratio):
     """Whether the best location of each cluster reaches all of its members, where log K is multiplied by a ratio."""
     for k in range(state.num[N_CLUSTERS]):
-        if not ratio * state.log_K_sum[k, state.location[k]] > OUT_OF_REACH:
+        if not ratio * state.cache.log_K_sum[k, state.location[k]] > OUT_OF_REACH:
             return False
     return True
 
 
 @kernel
 def fill_reach(data, state, change, is_lent, begin, end):
-    """carried[1, g] = log sum_k n_k K(x_g, mu_k), K to the power `change`, of groups begin, ..., end - 1.
+    """by_group[1, g] = log sum_k n_k K(x_g, mu_k), K to the power `change`, of groups begin, ..., end - 1.
 
     Sums are of as many groups at once as there is room for in `part`.
     """
-    K, P = state.num[N_CLUSTERS], state.part.shape[1]
+    K, P = state.num[N_CLUSTERS], state.scratch.region_A.shape[1]
     for first in range(begin, end, P):
         count = min(P, end - first)
         for b in range(count):
             row, ratio = log_row_lent(data, state, first + b, is_lent)
             for k in range(K):
-                state.part[k, b] = ratio * change * row[state.location[k]]
-        log_sums_of_columns(state.part, state.size, K, count, state.carried[1, first : first + count])
+                state.scratch.region_A[k, b] = ratio * change * row[state.location[k]]
+        log_sums_of_columns(state.scratch.region_A, state.size, K, count, state.scratch.by_group[1, first : first + count])
 
 
 @fast

@@ -42,7 +42,7 @@ def log_joint(data, state):
         return value - math.lgamma(mass + n) + (math.lgamma(mass + 1.0) if rising else math.lgamma(mass))
     for k in range(K):
         p = state.location[k]
-        value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.A[p], TINY))
+        value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.cache.A[p], TINY))
     own = 1.0 if is_mixture(data) else 0.0  # the density is in u, and in log V
     for g in range(state.v.shape[0]):
         value += (data.group_size[g] - own) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
@@ -54,5 +54,5 @@ def log_joint(data, state):
     if rising:
         return value + math.log(mass) + mass_term(data, state, sigma, total_growth(data, state, sigma))
     if is_integrated(data):  # a mixture by a stable process, of which this is the joint with u: T at its one location
-        return value - mass * psi1_at(math.log(max(state.A[0], TINY)), sigma, 0.0, 0.0)
+        return value - mass * psi1_at(math.log(max(state.cache.A[0], TINY)), sigma, 0.0, 0.0)
     return value - mass * total_growth(data, state, sigma)

@@ -25,36 +25,36 @@ MANY = 1e10  # beyond which the double rejection loses its digits
 
 @kernel
 def draw_masses(data, state, rng):
-    """Masses of the clusters' atoms and of all others by location into State.plane, and state.score[:K] of each cluster's.
+    """Masses of the clusters' atoms and of all others by location into Scratch.by_location, and scratch.score[:K] of each cluster's.
 
-    Row TOTAL of State.plane is scratch.
+    Row TOTAL of Scratch.by_location is scratch.
     """
-    sigma, tau, occupied = state.hyper[SIGMA], state.hyper[TAU], state.plane[OCCUPIED]
+    sigma, tau, occupied = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[OCCUPIED]
     for p in range(occupied.shape[0]):
         occupied[p] = 0.0
     for k in range(state.num[N_CLUSTERS]):
         p = state.location[k]
-        state.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.A[p], TINY)
-        occupied[p] += state.score[k]
+        state.scratch.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.cache.A[p], TINY)
+        occupied[p] += state.scratch.score[k]
     call_step(data.setup[DRAW_UNSEEN], data, state, rng)
 
 
 @entry(STEP_T)
 def draw_unseen_of_dirichlet(data, state, rng):
     """Masses of the atoms without clusters by location, where sigma is 0."""
-    mass, tau, unseen = state.hyper[MASS], state.hyper[TAU], state.plane[UNSEEN]
+    mass, tau, unseen = state.hyper[MASS], state.hyper[TAU], state.scratch.by_location[UNSEEN]
     for p in range(unseen.shape[0]):
-        unseen[p] = rng.standard_gamma(mass * data.R0[p]) / (tau + state.A[p])
+        unseen[p] = rng.standard_gamma(mass * data.R0[p]) / (tau + state.cache.A[p])
     return DONE
 
 
 @entry(STEP_T)
 def draw_unseen(data, state, rng):
     """Draw the masses of unseen atoms of any infinite measure."""
-    sigma, tau, unseen = state.hyper[SIGMA], state.hyper[TAU], state.plane[UNSEEN]
+    sigma, tau, unseen = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[UNSEEN]
     mass = given_mass(data, state, rng)
     for p in range(unseen.shape[0]):
-        b = tau + state.A[p]
+        b = tau + state.cache.A[p]
         if b == 0.0:  # of a stable process where no row is in reach: no V_g depends on it
             unseen[p] = 0.0
         elif sigma == 0.0:
@@ -67,24 +67,24 @@ def draw_unseen(data, state, rng):
 @entry(STEP_T)
 def draw_unseen_of_finite(data, state, rng):
     """Draw the masses of unseen atoms of a finite measure."""
-    sigma, tau, unseen, shares = state.hyper[SIGMA], state.hyper[TAU], state.plane[UNSEEN], state.plane[TOTAL]
+    sigma, tau, unseen, shares = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[UNSEEN], state.scratch.by_location[TOTAL]
     for p in range(unseen.shape[0]):
         unseen[p] = 0.0
     total = shares_of_locations(data, state, shares)
     for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
         p = draw_share(shares, shares.shape[0], rng.random() * total)
-        unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.A[p], TINY)
+        unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.cache.A[p], TINY)
     return DONE
 
 
 @kernel
 def draw_rates(data, state, rng):
-    """Masses into State.plane, and the rates of the V_g into carried[RATE]."""
-    occupied, unseen, total = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[TOTAL]
+    """Masses into Scratch.by_location, and the rates of the V_g into by_group[RATE]."""
+    occupied, unseen, total = state.scratch.by_location[OCCUPIED], state.scratch.by_location[UNSEEN], state.scratch.by_location[TOTAL]
     draw_masses(data, state, rng)
     for p in range(total.shape[0]):
         total[p] = occupied[p] + unseen[p]
-    fill_rates(state.carried[RATE], state.K, total)
+    fill_rates(state.scratch.by_group[RATE], state.cache.K, total)
 
 
 @entry(STEP_T)
@@ -97,7 +97,7 @@ def update_locations_and_v(data, state, rng):
     draw_rates(data, state, rng)
     for _ in range(RELOCATED):
         relocate(data, state, rng)
-    draw_v_given_rates(data, state, state.carried[RATE], rng)
+    draw_v_given_rates(data, state, state.scratch.by_group[RATE], rng)
     return DONE
 
 

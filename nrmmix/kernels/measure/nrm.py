@@ -195,7 +195,7 @@ def growth_sums(data, state, base, K_row, v, c, R0):
 @entry(GROWTH_T)
 def total_growth_entry(data, state, sigma):
     if is_integrated(data):
-        return power_sums(state.A, state.K[0], 0.0, data.R0, data.R0, sigma, state.hyper[TAU])[1]
+        return power_sums(state.cache.A, state.cache.K[0], 0.0, data.R0, data.R0, sigma, state.hyper[TAU])[1]
     return total_psi1(data, state, sigma)
 
 
@@ -232,12 +232,12 @@ def draw_stable_u(state, rng):
 
 @kernel
 def recompute_A(state):
-    G, P = state.K.shape
+    G, P = state.cache.K.shape
     for p in range(P):
-        state.A[p] = 0.0
+        state.cache.A[p] = 0.0
     for g in range(G):
-        first, last = state.band[g, 0], state.band[g, 1]
-        add_row(state.A[first:last], state.K[g, first:last], state.v[g])
+        first, last = state.cache.band[g, 0], state.cache.band[g, 1]
+        add_row(state.cache.A[first:last], state.cache.K[g, first:last], state.v[g])
 
 
 @kernel
@@ -253,15 +253,15 @@ def set_log_kernel(data, state):
 
     K itself is there again after `set_kernel_from_log`.  Until then `locations.log_row_lent` has the rows of log K.
     """
-    for s in range(state.ratio.shape[0] if data.setup[SCALES] == 1 else 0):
+    for s in range(state.cache.ratio.shape[0] if data.setup[SCALES] == 1 else 0):
         column, degree = scale(data, s)
         if column >= 0:
             width = state.hyper[WIDTH + column]
-            state.ratio[s] = width ** (-degree) if degree != LOGARITHM else -math.log(width)
-    for g in range(state.K.shape[0] if state.ratio.shape[0] == 0 else 0):
+            state.cache.ratio[s] = width ** (-degree) if degree != LOGARITHM else -math.log(width)
+    for g in range(state.cache.K.shape[0] if state.cache.ratio.shape[0] == 0 else 0):
         row, _ = log_row(data, state, g)
-        for p in range(state.K.shape[1]):
-            state.K[g, p] = row[p]
+        for p in range(state.cache.K.shape[1]):
+            state.cache.K[g, p] = row[p]
 
 
 @fast
@@ -274,18 +274,18 @@ def exp_of(log_row, ratio, out):
 @kernel
 def set_kernel_from_log(data, state):
     """K, and where each of its rows is not 0."""
-    for g in range(state.K.shape[0]):
-        if state.ratio.shape[0] == 0:
-            take_exp(state.K[g], 0.0)
+    for g in range(state.cache.K.shape[0]):
+        if state.cache.ratio.shape[0] == 0:
+            take_exp(state.cache.K[g], 0.0)
         else:
             row, ratio = log_row(data, state, g)
-            exp_of(row, ratio, state.K[g])
-        first, last = 0, state.K.shape[1]
-        while first < last and state.K[g, first] == 0.0:
+            exp_of(row, ratio, state.cache.K[g])
+        first, last = 0, state.cache.K.shape[1]
+        while first < last and state.cache.K[g, first] == 0.0:
             first += 1
-        while last > first and state.K[g, last - 1] == 0.0:
+        while last > first and state.cache.K[g, last - 1] == 0.0:
             last -= 1
-        state.band[g, 0], state.band[g, 1] = first, last
+        state.cache.band[g, 0], state.cache.band[g, 1] = first, last
 
 
 @entry(ALL_T)
@@ -298,11 +298,11 @@ def set_kernel_entry(data, state):
 @entry(ALL_T)
 def set_kernel_of_slots(data, state):
     """Set the kernel of a sparse product by the codes of the slots, all of which may come into reach."""
-    for p in range(state.kept.shape[0]):
-        state.kept[p] = 0
-    fill_slots(data, state, state.kept)
-    for g in range(state.K.shape[0]):
-        state.band[g, 0], state.band[g, 1] = 0, state.K.shape[1]
+    for p in range(state.scratch.occupied_slots.shape[0]):
+        state.scratch.occupied_slots[p] = 0
+    fill_slots(data, state, state.scratch.occupied_slots)
+    for g in range(state.cache.K.shape[0]):
+        state.cache.band[g, 0], state.cache.band[g, 1] = 0, state.cache.K.shape[1]
     return DONE
 
 
@@ -329,6 +329,6 @@ def total_psi1(data, state, sigma):
     tau = state.hyper[TAU]
     tau_power = power_of_tau(sigma, tau)
     log_tau = math.log(tau) if tau > 0.0 else 0.0
-    for p in range(state.A.shape[0]):
-        total += data.R0[p] * psi1_at(math.log(max(tau + state.A[p], TINY)), sigma, log_tau, tau_power)
+    for p in range(state.cache.A.shape[0]):
+        total += data.R0[p] * psi1_at(math.log(max(tau + state.cache.A[p], TINY)), sigma, log_tau, tau_power)
     return total

@@ -224,9 +224,9 @@ def regression_weights(data, state, K_rows, octet, out):
     integrated = nrm.is_integrated(data)
     if integrated:
         mass = nrm.mass_of_new(data, mass, sigma, K)
-    base, near, rates, largest = state.plane[0], state.work, state.score, 0.0
+    base, near, rates, largest = state.scratch.by_location[0], state.scratch.work, state.scratch.score, 0.0
     for p in range(base.shape[0]):
-        base[p] = max(tau + state.A[p], TINY)
+        base[p] = max(tau + state.cache.A[p], TINY)
         largest = max(largest, base[p])
     if largest > FARTHEST:  # the trapezoid would end amid the integrand: sizes of atoms in another unit change no weight
         for p in range(base.shape[0]):

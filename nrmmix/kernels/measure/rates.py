@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.jit import fast, kernel
 
-# State.plane: masses by location
+# Scratch.by_location: masses by location
 OCCUPIED, UNSEEN, TOTAL = 0, 1, 2
-# State.carried: rates by all masses, and without those in question
+# Scratch.by_group: rates by all masses, and without those in question
 RATE, OTHERS = 0, 1
 LOST = 1e-6  # what is left of a rate, below which it is summed anew
 
@@ -31,11 +31,12 @@ def take_column(K, p, out):
 @kernel
 def fill_others(state, l, mass):
     """Rates without so much of the mass at location l."""
-    rate, others, occupied, unseen = state.carried[RATE], state.carried[OTHERS], state.plane[OCCUPIED], state.plane[UNSEEN]
+    rate, others = state.scratch.by_group[RATE], state.scratch.by_group[OTHERS]
+    occupied, unseen = state.scratch.by_location[OCCUPIED], state.scratch.by_location[UNSEEN]
     for g in range(rate.shape[0]):
-        left = rate[g] - mass * state.K[g, l]
+        left = rate[g] - mass * state.cache.K[g, l]
         if left < LOST * rate[g]:
             left = 0.0
             for p in range(occupied.shape[0]):
-                left += state.K[g, p] * (occupied[p] + unseen[p] if p != l else max(occupied[p] + unseen[p] - mass, 0.0))
+                left += state.cache.K[g, p] * (occupied[p] + unseen[p] if p != l else max(occupied[p] + unseen[p] - mass, 0.0))
         others[g] = left

@@ -24,7 +24,7 @@ WINDOW = 16  # values of z that are tried at each
 STEP = 1.0
 TRIED = PLACES * WINDOW
 LARGEST = 600.0  # log of a mass, either way, whose exponential is a number
-COLUMN = 2  # State.carried, behind the rates
+COLUMN = 2  # Scratch.by_group, behind the rates
 
 
 @fast
@@ -38,14 +38,15 @@ def log_rates(others, column, mass, size):
 
 @kernel
 def relocate(data, state, rng):
-    """The atom of one cluster; masses and rates follow.  state.score[:K] has the sizes of the clusters' atoms."""
-    P, k = state.A.shape[0], draw_integer(state.num[N_CLUSTERS], rng)
+    """The atom of one cluster; masses and rates follow.  scratch.score[:K] has the sizes of the clusters' atoms."""
+    P, k = state.cache.A.shape[0], draw_integer(state.num[N_CLUSTERS], rng)
     sigma, tau, n, now = state.hyper[SIGMA], state.hyper[TAU], state.size[k], state.location[k]
-    occupied, log_K_sum, others, column = state.plane[OCCUPIED], state.log_K_sum[k], state.carried[OTHERS], state.carried[COLUMN]
-    z = log_pos(max(state.score[k], TINY))
+    occupied, log_K_sum = state.scratch.by_location[OCCUPIED], state.cache.log_K_sum[k]
+    others, column = state.scratch.by_group[OTHERS], state.scratch.by_group[COLUMN]
+    z = log_pos(max(state.scratch.score[k], TINY))
     if abs(z) >= LARGEST:
         return
-    fill_others(state, now, state.score[k])
+    fill_others(state, now, state.scratch.score[k])
     z += log_K_sum[now] / n - STEP * draw_integer(WINDOW, rng)
     place, weight = local_numbers(PLACES), local_numbers(TRIED)
     top, count = -math.inf, min(PLACES, P)
@@ -58,7 +59,7 @@ def relocate(data, state, rng):
                 for b in range(a):
                     known = known or place[b] == place[a]
         p = int(place[a])
-        take_column(state.K, p, column)
+        take_column(state.cache.K, p, column)
         for j in range(WINDOW):
             weight[a * WINDOW + j] = -math.inf
             log_mass = z + STEP * j - log_K_sum[p] / n
@@ -79,8 +80,8 @@ def relocate(data, state, rng):
         x += 1
     p = int(place[x // WINDOW])
     mass = math.exp(z + STEP * (x % WINDOW) - log_K_sum[p] / n)
-    occupied[now] = max(occupied[now] - state.score[k], 0.0)
+    occupied[now] = max(occupied[now] - state.scratch.score[k], 0.0)
     occupied[p] += mass
-    state.location[k], state.score[k] = p, mass
+    state.location[k], state.scratch.score[k] = p, mass
     for g in range(others.shape[0]):
-        state.carried[RATE, g] = others[g] + mass * state.K[g, p]
+        state.scratch.by_group[RATE, g] = others[g] + mass * state.cache.K[g, p]

@@ -31,8 +31,8 @@ TRIED = 24  # locations, one after the other
 NEARBY = 0.5  # share of these that are within REACH of the present one
 REACH = 8
 LARGEST = 600.0  # log of a mass, either way, whose exponential is a number
-BESIDE, CENTRE = 2, 3  # State.plane, behind OCCUPIED and UNSEEN: masses on the side; where locations are, in groups
-# State.carried: rates by all masses but those on the side and the cluster's, by those on the side; K at the atom's location and at another
+BESIDE, CENTRE = 2, 3  # Scratch.by_location, behind OCCUPIED and UNSEEN: masses on the side; where locations are, in groups
+# Scratch.by_group: rates by all masses but those on the side and the cluster's, by those on the side; K at the atom's location and another
 REST, SIDE, COLUMN, TRIAL = 0, 1, 2, 3
 
 
@@ -53,9 +53,9 @@ def fill_centres(state, centre, total):
     """centre_p: mean group at location p, weighted by K."""
     for p in range(total.shape[0]):
         centre[p], total[p] = 0.0, TINY
-    for g in range(state.K.shape[0]):
-        add_row(centre, state.K[g], float(g))
-        add_row(total, state.K[g], 1.0)
+    for g in range(state.cache.K.shape[0]):
+        add_row(centre, state.cache.K[g], float(g))
+        add_row(total, state.cache.K[g], 1.0)
     for p in range(total.shape[0]):
         centre[p] /= total[p]
 
@@ -95,8 +95,9 @@ def divide(data, state, k, sign, there):
 
     Returns the observations on the side, the mass, and the shape of the gamma law of its unseen part; zeros where `there` is -1.
     """
-    occupied, unseen, beside, centre = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[BESIDE], state.plane[CENTRE]
-    position, n, mass, shape = state.log_weight, 0.0, 0.0, 0.0
+    rows = state.scratch.by_location
+    occupied, unseen, beside, centre = rows[OCCUPIED], rows[UNSEEN], rows[BESIDE], rows[CENTRE]
+    position, n, mass, shape = state.cache.log_weight, 0.0, 0.0, 0.0
     for p in range(occupied.shape[0]):
         if there >= 0 and sign * (centre[p] - there) > 0.0:
             occupied[p], beside[p] = 0.0, unseen[p]
@@ -105,41 +106,42 @@ def divide(data, state, k, sign, there):
             occupied[p], beside[p] = unseen[p], 0.0
     for j in range(state.num[N_CLUSTERS]):
         if there >= 0 and sign * (position[j] - position[k]) > 0.0:
-            beside[state.location[j]] += state.score[j]
+            beside[state.location[j]] += state.scratch.score[j]
             n += state.size[j]
         elif j != k:
-            occupied[state.location[j]] += state.score[j]
+            occupied[state.location[j]] += state.scratch.score[j]
     for p in range(beside.shape[0]):
         mass += beside[p]
-    fill_rates(state.carried[REST], state.K, occupied)
-    fill_rates(state.carried[SIDE], state.K, beside)
+    fill_rates(state.scratch.by_group[REST], state.cache.K, occupied)
+    fill_rates(state.scratch.by_group[SIDE], state.cache.K, beside)
     return n, mass, shape
 
 
 @kernel
 def multiply_side(state, k, sign, there, scale):
     """Multiply the masses on the side of cluster k beyond group `there`."""
-    unseen, centre, position = state.plane[UNSEEN], state.plane[CENTRE], state.log_weight
+    unseen, centre, position = state.scratch.by_location[UNSEEN], state.scratch.by_location[CENTRE], state.cache.log_weight
     for p in range(unseen.shape[0]):
         if sign * (centre[p] - there) > 0.0:
             unseen[p] *= scale
     for j in range(state.num[N_CLUSTERS]):
         if sign * (position[j] - position[k]) > 0.0:
-            state.score[j] *= scale
+            state.scratch.score[j] *= scale
 
 
 @kernel
 def shift_side(data, state, k, sign, rng):
-    """Propose locations of the atom of cluster k, one after the other; carried[REST] has the rates by all masses after it."""
-    others, side, column, trial = state.carried[REST], state.carried[SIDE], state.carried[COLUMN], state.carried[TRIAL]
-    here, there = halfway(state, state.log_weight, k, -sign), halfway(state, state.log_weight, k, sign)
+    """Propose locations of the atom of cluster k, one after the other; by_group[REST] has the rates by all masses after it."""
+    rows = state.scratch.by_group
+    others, side, column, trial = rows[REST], rows[SIDE], rows[COLUMN], rows[TRIAL]
+    here, there = halfway(state, state.cache.log_weight, k, -sign), halfway(state, state.cache.log_weight, k, sign)
     n_side, mass_side, shape = divide(data, state, k, sign, there)
-    tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.log_K_sum[k]
-    log_scale, log_mass = 0.0, log_pos(max(state.score[k], TINY))
-    take_column(state.K, now, column)
+    tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.cache.log_K_sum[k]
+    log_scale, log_mass = 0.0, log_pos(max(state.scratch.score[k], TINY))
+    take_column(state.cache.K, now, column)
     rates = log_rates(others, side, column, 1.0, exp_any(log_mass), data.group_size)
     for _ in range(TRIED):
-        p = draw_location(now, state.A.shape[0], rng)
+        p = draw_location(now, state.cache.A.shape[0], rng)
         if p < 0 or p == now or not log_K_sum[p] > OUT_OF_REACH:
             continue
         held = here if here >= 0 else there
@@ -148,7 +150,7 @@ def shift_side(data, state, k, sign, rng):
         if not (abs(log_mass + change) < LARGEST and abs(log_scale + shift) < LARGEST):
             continue
         mass, scale = exp_any(log_mass + change), exp_any(log_scale + shift)
-        take_column(state.K, p, trial)
+        take_column(state.cache.K, p, trial)
         tried = log_rates(others, side, trial, scale, mass, data.group_size)
         value = math.log(data.R0[p] / data.R0[now]) + log_K_sum[p] - log_K_sum[now]
         value += n * change + (n_side + shape) * shift - (tried - rates)
@@ -158,7 +160,7 @@ def shift_side(data, state, k, sign, rng):
             for g in range(column.shape[0]):
                 column[g] = trial[g]
     mass, scale = exp_any(log_mass), exp_any(log_scale)
-    state.location[k], state.score[k] = now, mass
+    state.location[k], state.scratch.score[k] = now, mass
     if there >= 0:
         multiply_side(state, k, sign, there, scale)
     for g in range(others.shape[0]):
@@ -168,11 +170,11 @@ def shift_side(data, state, k, sign, rng):
 @entry(STEP_T)
 def update_sides(data, state, rng):
     """Locations of some clusters and masses on one side of each; then V given all masses, which are integrated out again."""
-    K, position = state.num[N_CLUSTERS], state.log_weight  # log weights are made anew after all updates
+    K, position = state.num[N_CLUSTERS], state.cache.log_weight  # log weights are made anew after all updates
     fill_positions(data, state, position)
-    fill_centres(state, state.plane[CENTRE], state.plane[OCCUPIED])
+    fill_centres(state, state.scratch.by_location[CENTRE], state.scratch.by_location[OCCUPIED])
     draw_masses(data, state, rng)
     for _ in range(MOVED):
         shift_side(data, state, draw_integer(K, rng), 1 if rng.random() < 0.5 else -1, rng)
-    draw_v_given_rates(data, state, state.carried[REST], rng)
+    draw_v_given_rates(data, state, state.scratch.by_group[REST], rng)
     return DONE

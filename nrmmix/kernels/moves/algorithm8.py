@@ -44,11 +44,11 @@ def update_explicit(data, state, rng):
 
 @entry(ONE_T)
 def algorithm8_one(data, state, i, own, rng):
-    """Redraw the cluster of observation i; state.score holds the prior weights, `own` is its cluster if it has other members (or -1)."""
+    """Redraw the cluster of observation i; scratch.score holds the prior weights, `own` is its cluster if it has other members (or -1)."""
     K = state.num[N_CLUSTERS]
     k_old = state.labels[i]
     alone = k_old >= 0 and own < 0
-    p = state.score
+    p = state.scratch.score
     weight = p[own] if own >= 0 else 0.0
     new = log_new_weight(state, data.group[i], K - 1 if alone else K, 0.0) - math.log(AUXILIARY)
     m = K + AUXILIARY
@@ -60,7 +60,7 @@ def algorithm8_one(data, state, i, own, rng):
         empty_column(data, state.stat, k)
         redraw_column(data, state, k, rng)
         p[k] = new
-    score_columns(data, state.stat, state.work, p, m, i, own)
+    score_columns(data, state.stat, state.scratch.work, p, m, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
     state.num[N_SCORED] += m

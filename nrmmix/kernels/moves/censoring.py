@@ -45,9 +45,9 @@ def _log_density(data, state, c, u):
     i, j = data.censored[c, OF_ROW], data.censored[c, OF_COLUMN]
     y, log_slope = _at(u, data.limit[c, 0], data.limit[c, 1])
     data.rows.y[i, j] = math.floor(y) if data.censored[c, IS_COUNT] != 0 else y
-    out = state.work[state.work.shape[0] - 1]
+    out = state.scratch.work[state.scratch.work.shape[0] - 1]
     out[0] = log_slope
-    score_columns(data, state.stat, state.work, out, 1, i, -1)
+    score_columns(data, state.stat, state.scratch.work, out, 1, i, -1)
     return out[0]
 
 
@@ -96,8 +96,8 @@ def update_censored(data, state, rng):
     copy_column(state.stat, state.stat, 0, K)
     empty_column(data, state.stat, 0)
     for c in range(censored.shape[0]):
-        state.score[0] = 0.0
-        score_columns_and_new(data, state.stat, state.work, state.score, 0, censored[c, OF_ROW])
-        data.log_prior_predictive[censored[c, OF_ROW]] = state.score[0]
+        state.scratch.score[0] = 0.0
+        score_columns_and_new(data, state.stat, state.scratch.work, state.scratch.score, 0, censored[c, OF_ROW])
+        data.log_prior_predictive[censored[c, OF_ROW]] = state.scratch.score[0]
     copy_column(state.stat, state.stat, K, 0)
     return DONE

@@ -47,7 +47,7 @@ LEAST_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
 NEARBY, LEAST = 2, 3  # options: the entry point of sweeps of very many clusters, and how many are so
 HEATED_SWEEPS, LOWEST_POWER = 40, 0.02  # of a start, and of the likelihood in the first of them
 BY_PLACE = 0  # learnt: 1 where rows are visited in the order of their places
-ROOM = 8  # columns of State.side: three observations change two clusters each
+TRIAL = 8  # columns of Scratch.trial: three observations change two clusters each
 
 
 @inlined
@@ -85,26 +85,26 @@ def power(state):
 @kernel
 def keep_weights(state):
     """Put the log weights of the clusters aside, for `take_power`."""
-    kept = state.work[state.work.shape[0] - 1]
+    kept = state.scratch.work[state.scratch.work.shape[0] - 1]
     for k in range(state.num[N_CLUSTERS]):
-        kept[k] = state.score[k]
+        kept[k] = state.scratch.score[k]
 
 
 @kernel
 def take_power(state):
-    """Make of log weight + log predictive in state.score the log weight of clusters whose likelihood is raised to the power."""
-    kept, beta = state.work[state.work.shape[0] - 1], power(state)
+    """Make of log weight + log predictive in scratch.score the log weight of clusters whose likelihood is raised to the power."""
+    kept, beta = state.scratch.work[state.scratch.work.shape[0] - 1], power(state)
     for k in range(state.num[N_CLUSTERS]):
-        state.score[k] = kept[k] + beta * (state.score[k] - kept[k])
+        state.scratch.score[k] = kept[k] + beta * (state.scratch.score[k] - kept[k])
 
 
 @woven
 @kernel
 def score_all(data, state, i, own):
-    """Add to state.score, which holds log weights, the log predictives of observation i, without itself in `own` (or -1)."""
-    K, p = state.num[N_CLUSTERS], state.score
+    """Add to scratch.score, which holds log weights, the log predictives of observation i, without itself in `own` (or -1)."""
+    K, p = state.num[N_CLUSTERS], state.scratch.score
     weight = p[own] if own >= 0 else 0.0
-    score_columns(data, state.stat, state.work, p, K, i, own)
+    score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
 
@@ -112,8 +112,8 @@ def score_all(data, state, i, own):
 @woven
 @kernel
 def draw_cluster(data, state, i, rng):
-    """Observation i goes to a cluster that is drawn by the log weights of all, in state.score, or to a new one."""
-    p, K, k_old = state.score, state.num[N_CLUSTERS], state.labels[i]
+    """Observation i goes to a cluster that is drawn by the log weights of all, in scratch.score, or to a new one."""
+    p, K, k_old = state.scratch.score, state.num[N_CLUSTERS], state.labels[i]
     alone = k_old >= 0 and state.size[k_old] == 1
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
@@ -154,7 +154,7 @@ def draw_cluster(data, state, i, rng):
 @kernel
 def can_score_four(data, state):
     """Whether all families have the entry, component parameters are integrated out and no cells are missing."""
-    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.side.shape[1] < ROOM or state.num[HEAT] > 0:
+    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.scratch.trial.shape[1] < TRIAL or state.num[HEAT] > 0:
         return False
     for b in range(data.block.shape[0]):
         if data.block[b, SCORE_FOUR] == 0:
@@ -165,7 +165,7 @@ def can_score_four(data, state):
 @kernel
 def score_next_four(data, state, order, t):
     """Score the observations at places t..t + 3 of the order, or those rows where it is empty."""
-    four = state.four
+    four = state.scratch.four
     for r in range(FOUR):
         i = order[t + r] if order.shape[0] > 0 else t + r
         four[ROWS_OF_FOUR + r], four[OWN_OF_FOUR + r] = i, own_cluster(state, i)
@@ -189,9 +189,10 @@ def add_changed(four, k):
 @woven
 @kernel
 def score_one_of_four(data, state, r, own):
-    """Add to state.score the log predictives of the r-th of the four in all clusters, without itself in `own` (or -1)."""
-    K, W, p, side, four = state.num[N_CLUSTERS], state.work.shape[0] - 1, state.score, state.side, state.four
-    found, scores, i = state.work[W], state.work[W - FOUR + r], four[ROWS_OF_FOUR + r]
+    """Add to scratch.score the log predictives of the r-th of the four in all clusters, without itself in `own` (or -1)."""
+    K, W, p = state.num[N_CLUSTERS], state.scratch.work.shape[0] - 1, state.scratch.score
+    trial, four = state.scratch.trial, state.scratch.four
+    found, scores, i = state.scratch.work[W], state.scratch.work[W - FOUR + r], four[ROWS_OF_FOUR + r]
     weight = p[own] if own >= 0 else 0.0
     m, place = 0, -1
     for t in range(CHANGED + 1, CHANGED + 1 + four[CHANGED]):
@@ -199,13 +200,13 @@ def score_one_of_four(data, state, r, own):
         if k < K:
             if k == own:
                 place = m
-            copy_column(state.stat, side, k, m)
+            copy_column(state.stat, trial, k, m)
             found[m] = p[k]
             m += 1
     for k in range(K):
         p[k] += scores[k]
     if m > 0:
-        score_columns(data, side, state.work, found, m, i, place)
+        score_columns(data, trial, state.scratch.work, found, m, i, place)
         m = 0
         for t in range(CHANGED + 1, CHANGED + 1 + four[CHANGED]):
             if four[t] < K:
@@ -224,8 +225,8 @@ def gibbs_one_of_four(data, state, i, r, rng):
     score_one_of_four(data, state, r, own)
     status = draw_cluster(data, state, i, rng)
     if state.num[N_MOVED] != moved:
-        add_changed(state.four, k_old)
-        add_changed(state.four, state.labels[i])
+        add_changed(state.scratch.four, k_old)
+        add_changed(state.scratch.four, state.labels[i])
     return status
 
 
@@ -253,7 +254,7 @@ def allocate(data, state, order, count, rng):
             state.num[CURSOR] = t
             return NEED_ROOM
         if by_location and t + 1 < count:
-            prefetch(state.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
+            prefetch(state.cache.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
         if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[N_CLUSTERS] >= LEAST_FOR_FOUR:
             score_next_four(data, state, order, t)
             at_once = t

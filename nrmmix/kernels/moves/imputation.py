@@ -28,6 +28,6 @@ def redraw_missing_cells(data, state, i, k, rng):
         fill_column(data, state, k, k, i)
     for b in range(data.block.shape[0]):
         if data.block[b, IMPUTE] != 0:
-            call_impute(data.block[b, IMPUTE], data.rows, state.stat, state.work, data.block[b], k, i, rng)
+            call_impute(data.block[b, IMPUTE], data.rows, state.stat, state.scratch.work, data.block[b], k, i, rng)
     update_column(data, state.stat, k, i, 1.0)
     return DONE

@@ -158,15 +158,15 @@ def _fill_reach(data, state, reach, first, last, nobody):
     """Compute what bounds of clusters first..last-1 need beside their statistics."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        call_bound(block[BOUND], data.rows, state.stat, state.work, reach[b], state.score, block, first, last, nobody)
+        call_bound(block[BOUND], data.rows, state.stat, state.scratch.work, reach[b], state.scratch.score, block, first, last, nobody)
 
 
 @kernel
 def _add_bounds(data, state, stat, reach, m, members):
-    """Add to state.score[:m] what log predictives of members in clusters that they are not in do not exceed."""
+    """Add to scratch.score[:m] what log predictives of members in clusters that they are not in do not exceed."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        call_bound(block[BOUND], data.rows, stat, state.work, reach[b], state.score, block, 0, m, members)
+        call_bound(block[BOUND], data.rows, stat, state.scratch.work, reach[b], state.scratch.score, block, 0, m, members)
     state.num[N_SCORED] += WORK_OF_BOUND * m
 
 
@@ -176,15 +176,15 @@ def _part(data, state, option, reach, group, near, members, log_B):
 
     Of those that are near to a group, or of all where that has none; log B of those that are far from it.
     """
-    m, bound, most = group.count[0], state.score, near.number.shape[0] - 2 * members.shape[0]
+    m, bound, most = group.count[0], state.scratch.score, near.number.shape[0] - 2 * members.shape[0]
     if m > 0:
         for e in range(m):
-            bound[e] = state.log_weight[group.number[e]]
+            bound[e] = state.cache.log_weight[group.number[e]]
         _add_bounds(data, state, group.column, group.reach, m, members)
     else:
         m = state.num[N_CLUSTERS]
         for k in range(m):
-            bound[k] = state.log_weight[k]
+            bound[k] = state.cache.log_weight[k]
         _add_bounds(data, state, state.stat, reach, m, members)
     cut = _cut(data, state, option, bound, m, members)
     total = _sum_below(bound, m, cut)
@@ -202,19 +202,19 @@ def _part(data, state, option, reach, group, near, members, log_B):
 
 @kernel
 def _score_near(data, state, i, near):
-    """Log weights of the near clusters for observation i into state.score; how many options there are.
+    """Log weights of the near clusters for observation i into scratch.score; how many options there are.
 
     A singleton's own column stands for a new cluster; else that stands behind all.
     """
-    p, own, k_old, m = state.score, own_cluster(state, i), state.labels[i], near.count[0]
+    p, own, k_old, m = state.scratch.score, own_cluster(state, i), state.labels[i], near.count[0]
     for e in range(m):
-        p[e] = state.log_weight[near.number[e]]
+        p[e] = state.cache.log_weight[near.number[e]]
     at, weight = -1, 0.0
     if own >= 0:
         at, n = near.place[own], state.size[own]
-        p[at] += state.log_size[n - 1] - state.log_size[n]
+        p[at] += state.cache.log_size[n - 1] - state.cache.log_size[n]
         weight = p[at]
-    score_columns(data, near.column, state.work, p, m, i, at)
+    score_columns(data, near.column, state.scratch.work, p, m, i, at)
     if own >= 0 and math.isnan(p[at]):
         p[at] = weight + score_without(data, state, i, own)
     K = state.num[N_CLUSTERS]
@@ -229,10 +229,10 @@ def _score_near(data, state, i, near):
 @kernel
 def _draw_by_all(data, state, i, near, log_B, rng):
     """The cluster of an observation that has not come to a near one, or K for a new one; -1 if a weight is not a number."""
-    p, K, own, k_old = state.score, state.num[N_CLUSTERS], own_cluster(state, i), state.labels[i]
+    p, K, own, k_old = state.scratch.score, state.num[N_CLUSTERS], own_cluster(state, i), state.labels[i]
     log_join_weights(data, state, K, 0, own)
     weight = p[own] if own >= 0 else 0.0
-    score_columns(data, state.stat, state.work, p, K, i, own)
+    score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
     m = K + 1 if own >= 0 else K
@@ -270,7 +270,7 @@ def _keep_up(data, state, reach, group, near, k_old, was_alone, k, nobody):
 @kernel
 def _redraw(data, state, i, near, log_B, rng):
     """A Gibbs step of observation i, whose cluster is near; a status."""
-    p, k_old = state.score, state.labels[i]
+    p, k_old = state.scratch.score, state.labels[i]
     options = _score_near(data, state, i, near)
     p[options] = log_B
     e = draw_index(p, options + 1, rng.random())

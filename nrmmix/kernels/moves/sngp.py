@@ -62,29 +62,29 @@ def draw_regions(data, state, region, rng):
         region[LOAD, state.location[k]] += state.size[k]
     for p in range(region.shape[1]):
         shape = state.hyper[MASS] * data.R0[p] + region[LOAD, p]
-        region[SIZE, p] = math.exp(draw_log_gamma(shape, rng) - state.log_b[p])
+        region[SIZE, p] = math.exp(draw_log_gamma(shape, rng) - state.cache.log_b[p])
         set_share(data, state, region, p)
 
 
 @kernel
 def draw_table(data, state, region, i, rng):
     """Redraw the cluster of observation i, and the location of a new one."""
-    K, k_old, g, p = state.num[N_CLUSTERS], state.labels[i], data.group[i], state.score
+    K, k_old, g, p = state.num[N_CLUSTERS], state.labels[i], data.group[i], state.scratch.score
     alone = state.size[k_old] == 1
     left = state.location[k_old]
     region[LOAD, left] -= 1.0
     set_share(data, state, region, left)
     for k in range(K):
         at, n = state.location[k], state.size[k]
-        p[k] = log_K_at(data, state, g, at) + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
+        p[k] = log_K_at(data, state, g, at) + region[SHARE, at] + state.cache.log_size[n - 1 if k == k_old else n]
     own = -1 if alone else k_old
     weight = p[k_old]
-    score_columns(data, state.stat, state.work, p, K, i, own)
+    score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
-    terms, total = state.plane[0], 0.0
+    terms, total = state.scratch.by_location[0], 0.0
     for q in range(terms.shape[0]):
-        terms[q] = state.K[g, q] * region[NEW, q]
+        terms[q] = state.cache.K[g, q] * region[NEW, q]
         total += terms[q]
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
@@ -109,14 +109,14 @@ def fill_rates(state, region, rate):
     for g in range(rate.shape[0]):
         rate[g] = 0.0
         for p in range(region.shape[1]):
-            rate[g] += state.K[g, p] * region[SIZE, p]
+            rate[g] += state.cache.K[g, p] * region[SIZE, p]
 
 
 @entry(MOVE_T)
 def sngp(data, state, memory, rng):
     """floats: (ROWS P,)."""
     n, moved = state.labels.shape[0], state.num[N_MOVED]
-    region = memory.floats.reshape((ROWS, state.A.shape[0]))
+    region = memory.floats.reshape((ROWS, state.cache.A.shape[0]))
     if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
         return NEED_ROOM
     if state.num[CURSOR] == 0:
@@ -141,7 +141,7 @@ def sngp(data, state, memory, rng):
     memory.tally[PROPOSED] += n
     draw_locations(state, rng)
     draw_regions(data, state, region, rng)
-    fill_rates(state, region, state.carried[0])
-    draw_v_given_rates(data, state, state.carried[0], rng)
+    fill_rates(state, region, state.scratch.by_group[0])
+    draw_v_given_rates(data, state, state.scratch.by_group[0], rng)
     refresh_caches(data, state)
     return DONE

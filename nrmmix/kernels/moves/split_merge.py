@@ -40,27 +40,27 @@ from nrmmix.kernels.measure.weights import (
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import exceeds, random_subset
 
-# Columns of State.side: the two clusters, one of them without an observation, and both together.
+# Columns of Scratch.trial: the two clusters, one of them without an observation, and both together.
 FIRST_PART, SECOND_PART, WITHOUT, WHOLE = 0, 1, 2, 3
-SIDE = 4
+TRIAL = 4
 SPLIT, MERGE = 0, 1  # kinds of the tally
 PAIR = 4  # numbers behind the rows in memory.ints: the pair, how many others there are with it, and 1 where their parts are given
 INTS = 3  # numbers for each row there: others in the clusters of the pair, their parts, and the parts that are given
 
 
 @kernel
-def fill_part(data, side, column, members, part, i, j, which, without):
+def fill_part(data, trial, column, members, part, i, j, which, without):
     """A column of those that are in part `which`, which i or j began, but for `without`."""
-    empty_column(data, side, column)
-    update_column(data, side, column, i if which == 0 else j, 1.0)
+    empty_column(data, trial, column)
+    update_column(data, trial, column, i if which == 0 else j, 1.0)
     for t in range(members.shape[0]):
         if part[t] == which and members[t] != without:
-            update_column(data, side, column, members[t], 1.0)
+            update_column(data, trial, column, members[t], 1.0)
 
 
 @kernel
 def start_part(data, state, reach, part, i):
-    empty_column(data, state.side, part)
+    empty_column(data, state.scratch.trial, part)
     empty_part(reach, part)
     enter_part(data, state, reach, part, i, 1)
 
@@ -68,7 +68,7 @@ def start_part(data, state, reach, part, i):
 @kernel
 def enter_part(data, state, reach, part, i, size):
     """Observation i enters a part, which has so many then."""
-    update_column(data, state.side, part, i, 1.0)
+    update_column(data, state.scratch.trial, part, i, 1.0)
     extend_part(data, state, reach, part, i, 1.0)
     weigh_part(data, state, reach, part, size)
 
@@ -97,26 +97,26 @@ def choose_part(score, wanted, rng):
 
 @kernel
 def score_own_part(data, state, reach, members, part, i, j, sizes, m, own):
-    """state.score[own], where the family cannot take m out of its column to full accuracy."""
-    side, out = state.side, state.score
+    """scratch.score[own], where the family cannot take m out of its column to full accuracy."""
+    trial, out = state.scratch.trial, state.scratch.score
     other = out[1 - own]
-    copy_column(side, side, own, WITHOUT)
-    if not update_column(data, side, WITHOUT, m, -1.0):
-        fill_part(data, side, WITHOUT, members, part, i, j, own, m)
+    copy_column(trial, trial, own, WITHOUT)
+    if not update_column(data, trial, WITHOUT, m, -1.0):
+        fill_part(data, trial, WITHOUT, members, part, i, j, own, m)
     for which in range(3):
         out[which] = 0.0
-    score_columns(data, side, state.work, out, 3, m, -1)
+    score_columns(data, trial, state.scratch.work, out, 3, m, -1)
     out[own] = log_part_weight(data, state, reach, own, sizes[own], m, True) + out[WITHOUT]
     out[1 - own] = other
 
 
 @inlined
 def score_parts(data, state, reach, members, part, i, j, sizes, m, own):
-    """state.score[:2] = log weights of the two parts for observation m, without itself in `own` (or -1)."""
-    out = state.score
+    """scratch.score[:2] = log weights of the two parts for observation m, without itself in `own` (or -1)."""
+    out = state.scratch.score
     for which in range(2):
         out[which] = log_part_weight(data, state, reach, which, sizes[which], m, own == which)
-    score_columns(data, state.side, state.work, out, 2, m, own)
+    score_columns(data, state.scratch.trial, state.scratch.work, out, 2, m, own)
     state.num[N_SCORED] += 2
     if own >= 0 and math.isnan(out[own]):
         score_own_part(data, state, reach, members, part, i, j, sizes, m, own)
@@ -128,21 +128,21 @@ def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, r
 
     It ends early where its move has to give up, and all that follows from it will be lost.
     """
-    side = state.side
+    trial = state.scratch.trial
     log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
         if state.num[HALT] == GIVE_UP and t % HEED_EVERY == 0:
             break
         m, own = members[t], part[t]
         score_parts(data, state, reach, members, part, i, j, sizes, m, own)
-        which, log_odds, p = choose_part(state.score, target[t] if forced else -1, rng)
+        which, log_odds, p = choose_part(state.scratch.score, target[t] if forced else -1, rng)
         log_q, product = with_factor(log_q, product, log_odds, p)
         if which != own:
             part[t] = which
             sizes[own] -= 1
             sizes[which] += 1
-            if not update_column(data, side, own, m, -1.0):
-                fill_part(data, side, own, members, part, i, j, own, -1)
+            if not update_column(data, trial, own, m, -1.0):
+                fill_part(data, trial, own, members, part, i, j, own, -1)
             extend_part(data, state, reach, own, m, -1.0)
             weigh_part(data, state, reach, own, sizes[own])
             enter_part(data, state, reach, which, m, sizes[which])
@@ -154,13 +154,13 @@ def others_of(state, memory):
     """Sums of log K of parts; the rows beside the pair, their parts and those that are given; sizes of parts; the pair and its numbers."""
     ints, n = memory.ints, state.labels.shape[0]
     pair = ints[INTS * n + 2 : INTS * n + 2 + PAIR]
-    count, reach = pair[2], memory.floats.reshape((REACH, state.log_K_sum.shape[1]))
+    count, reach = pair[2], memory.floats.reshape((REACH, state.cache.log_K_sum.shape[1]))
     return reach, ints[:count], ints[n : n + count], ints[2 * n : 2 * n + count], ints[INTS * n : INTS * n + 2], pair
 
 
 @entry(MOVE_T)
 def restricted_gibbs(data, state, memory, rng):
-    """Random allocation, option[1] scans, and a last scan whose log probability counts, which state.score[0] gets.
+    """Random allocation, option[1] scans, and a last scan whose log probability counts, which scratch.score[0] gets.
 
     An entry point of its own, for sequential proposals do without.
     """
@@ -170,13 +170,13 @@ def restricted_gibbs(data, state, memory, rng):
     for t in range(members.shape[0]):
         part[t] = draw_integer(2, rng)
         sizes[part[t]] += 1
-        update_column(data, state.side, part[t], members[t], 1.0)
+        update_column(data, state.scratch.trial, part[t], members[t], 1.0)
         extend_part(data, state, reach, part[t], members[t], 1.0)
     for which in range(2):
         weigh_part(data, state, reach, which, sizes[which])
     for _ in range(int(memory.option[1])):
         scan_parts(data, state, reach, members, part, target, False, i, j, sizes, rng)
-    state.score[0] = scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng)
+    state.scratch.score[0] = scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng)
     return DONE
 
 
@@ -188,7 +188,7 @@ def sequential_allocation(data, state, reach, members, part, target, forced, i, 
     for t in range(members.shape[0]):
         m = members[t]
         score_parts(data, state, reach, members, part, i, j, sizes, m, -1)
-        part[t], log_odds, p = choose_part(state.score, target[t] if forced else -1, rng)
+        part[t], log_odds, p = choose_part(state.scratch.score, target[t] if forced else -1, rng)
         log_q, product = with_factor(log_q, product, log_odds, p)
         sizes[part[t]] += 1
         enter_part(data, state, reach, part[t], m, sizes[part[t]])
@@ -203,7 +203,7 @@ def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, 
     """
     return (
         log_split_weight(data, state, reach, first, second, n_first, n_second, others) + marginal_column(data, stat, first)
-        + marginal_column(data, stat, second) - marginal_column(data, state.side, WHOLE)
+        + marginal_column(data, stat, second) - marginal_column(data, state.scratch.trial, WHOLE)
     )
 
 
@@ -211,8 +211,8 @@ def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, 
 def part_clusters(data, state, reach, members, part, sizes, k, j):
     """The two parts become clusters: the first in the place of k, the second, which j began, a new one."""
     K = state.num[N_CLUSTERS]
-    copy_column(state.side, state.stat, FIRST_PART, k)
-    copy_column(state.side, state.stat, SECOND_PART, K)
+    copy_column(state.scratch.trial, state.stat, FIRST_PART, k)
+    copy_column(state.scratch.trial, state.stat, SECOND_PART, K)
     state.size[k], state.size[K] = sizes[0], sizes[1]
     state.num[N_CLUSTERS] = K + 1
     state.labels[j] = K
@@ -226,13 +226,13 @@ def part_clusters(data, state, reach, members, part, sizes, k, j):
 @kernel
 def join_clusters(data, state, k, other):
     """Both become cluster k."""
-    copy_column(state.side, state.stat, WHOLE, k)
+    copy_column(state.scratch.trial, state.stat, WHOLE, k)
     state.size[k] += state.size[other]
     for m in range(state.labels.shape[0]):
         if state.labels[m] == other:
             state.labels[m] = k
-    add_row(state.log_K_sum[k], state.log_K_sum[other], 1.0)
-    weigh_as(data, state, k, state.log_K_sum[k])
+    add_row(state.cache.log_K_sum[k], state.cache.log_K_sum[other], 1.0)
+    weigh_as(data, state, k, state.cache.log_K_sum[k])
     drop_cluster(state, other)
 
 
@@ -242,7 +242,7 @@ def split_merge(data, state, memory, rng):
 
     ints: (INTS n + 2 + PAIR,); floats: (REACH P,), none in a mixture.
     """
-    n, side = state.labels.shape[0], state.side
+    n, trial = state.labels.shape[0], state.scratch.trial
     for t in range(state.num[CURSOR], int(memory.option[0]) if n > 1 else 0):
         K = state.num[N_CLUSTERS]
         if K > state.size.shape[0] - 3:
@@ -258,12 +258,12 @@ def split_merge(data, state, memory, rng):
         log_uniform = -rng.standard_exponential()
         if not splits:
             # the probability of the split that would undo it is at most 1: most merges are refused without it
-            copy_column(state.stat, side, k_i, WHOLE)
+            copy_column(state.stat, trial, k_i, WHOLE)
             for m in range(n):
                 if state.labels[m] == k_j:
-                    update_column(data, side, WHOLE, m, 1.0)
+                    update_column(data, trial, WHOLE, m, 1.0)
                     state.num[N_SCORED] += 1  # as much work
-            log_split = log_split_ratio(data, state, state.stat, state.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
+            log_split = log_split_ratio(data, state, state.stat, state.cache.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
             if not -log_split > log_uniform:
                 memory.tally[MERGE * TALLY + PROPOSED] += 1.0
                 if state.num[HALT] == GIVE_UP:
@@ -285,10 +285,10 @@ def split_merge(data, state, memory, rng):
             log_q = sequential_allocation(data, state, reach, members, part, target, not splits, i, j, sizes, rng)
         else:
             call_move(int(memory.option[2]), data, state, memory, rng)
-            log_q = state.score[0]
+            log_q = state.scratch.score[0]
         if splits:
-            copy_column(state.stat, side, k_i, WHOLE)
-            log_split = log_split_ratio(data, state, side, reach, FIRST_PART, SECOND_PART, sizes[0], sizes[1], K)
+            copy_column(state.stat, trial, k_i, WHOLE)
+            log_split = log_split_ratio(data, state, trial, reach, FIRST_PART, SECOND_PART, sizes[0], sizes[1], K)
         if exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
             state.num[N_MOVED] += sizes[1]
             if splits:

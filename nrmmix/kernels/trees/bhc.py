@@ -38,8 +38,8 @@ def gather(roots, number):
 
 
 @kernel
-def log_distance(data, side, forest, a, b):
-    return forest.log_phi[a] + forest.log_phi[b] - log_union(data, side, forest, a, b)
+def log_distance(data, trial, forest, a, b):
+    return forest.log_phi[a] + forest.log_phi[b] - log_union(data, trial, forest, a, b)
 
 
 @kernel
@@ -53,22 +53,22 @@ def first_nearest(roots, last):
 
 
 @kernel
-def find_nearest(data, side, forest, roots, j):
+def find_nearest(data, trial, forest, roots, j):
     """The nearest of the places after the j-th."""
     s = roots.alive[j]
     roots.key[s], roots.nearest[s], roots.stale[s] = math.inf, roots.alive[j + 1], 0
     for t in range(j + 1, roots.num[0]):
-        d = log_distance(data, side, forest, roots.node[s], roots.node[roots.alive[t]])
+        d = log_distance(data, trial, forest, roots.node[s], roots.node[roots.alive[t]])
         if d < roots.key[s]:
             roots.key[s], roots.nearest[s] = d, roots.alive[t]
 
 
 @kernel
-def join_places(data, side, forest, roots, j):
+def join_places(data, trial, forest, roots, j):
     """Join the j-th place with its nearest; the new tree is compared with those before it, and stale for those after it."""
     a = roots.alive[j]
     b = roots.nearest[a]
-    new = join(data, side, forest, roots.node[a], roots.node[b])
+    new = join(data, trial, forest, roots.node[a], roots.node[b])
     roots.node[a], roots.key[a], roots.stale[a] = new, -math.inf, 1
     kept = 0
     for t in range(roots.num[0]):
@@ -86,7 +86,7 @@ def join_places(data, side, forest, roots, j):
             roots.stale[s] = 1  # no pair of it that is left is nearer than the one that is gone
         if s > a:
             continue
-        d = log_distance(data, side, forest, roots.node[s], new)
+        d = log_distance(data, trial, forest, roots.node[s], new)
         if d < roots.key[s]:
             roots.key[s], roots.nearest[s], roots.stale[s] = d, a, 0
         elif d == roots.key[s] and roots.stale[s] == 0 and a < roots.nearest[s]:
@@ -95,13 +95,13 @@ def join_places(data, side, forest, roots, j):
 
 @root
 @kernel
-def agglomerate(data, side, forest, roots, unions):
+def agglomerate(data, trial, forest, roots, unions):
     """Join trees until one is left, or about so many unions have been tried; then it is called again."""
     tried = 0
     while roots.num[0] > 1 and tried < unions:
         j = first_nearest(roots, roots.num[0] - 1)
         tried += roots.num[0]
         if roots.stale[roots.alive[j]] == 1:
-            find_nearest(data, side, forest, roots, j)
+            find_nearest(data, trial, forest, roots, j)
         else:
-            join_places(data, side, forest, roots, j)
+            join_places(data, trial, forest, roots, j)

@@ -6,7 +6,7 @@ Everything is in logarithms.  No procedure recurses: a tree may be as deep as it
 
 Observation i is the leaf i; nodes from n on are internal.  A leaf's statistics are computed from the observation, those of an internal
 node are kept: `forest.bank[v - n]` is an array of one column, as entry points of families read them.  Unions are tried in the first
-`SIDE` columns of `side`.
+`TRIAL` columns of `trial`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nrmmix.kernels.compiling.handles import F1, F3, I1, handle
 from nrmmix.kernels.core.clusters import combine_columns, copy_column, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.jit import inlined, kernel, root
 
-SIDE = 3
+TRIAL = 3
 GUIDE = 2  # numbers of the guide
 
 
@@ -34,7 +34,7 @@ class Forest(NamedTuple):
     log_phi: F1  # (n + m,) log phi of the tree below
     bank: F3  # (m, S, 1) statistics of internal nodes
     free: I1  # (m + 1,) int64: internal nodes that no tree has, free[m] of them
-    log_grown: F1  # (n + 2,) log Gamma(c - sigma)/Gamma(1 - sigma) of the guide by the number c of leaves
+    log_rising: F1  # (n + 2,) log Gamma(c - sigma)/Gamma(1 - sigma) of the guide by the number c of leaves
     guide: F1  # (GUIDE,) log of what every cluster brings at the guide's u, mass and sigma; the other is the owner's
 
 
@@ -43,13 +43,13 @@ def scratch_size(n, m, n_stat):
     return 2 * (n + m) + GUIDE + m * n_stat, 4 * (n + m) + m + 1
 
 
-def forest_of(floats, ints, log_grown, m, n_stat):
+def forest_of(floats, ints, log_rising, m, n_stat):
     """A forest within two arrays; what stands in them stays."""
-    n = log_grown.shape[0] - 2
+    n = log_rising.shape[0] - 2
     t, b = n + m, 2 * (n + m) + GUIDE
     return Forest(
         ints[:t], ints[t : 2 * t], ints[2 * t : 3 * t], ints[3 * t : 4 * t], floats[:t], floats[t : 2 * t],
-        floats[b : b + m * n_stat].reshape((m, n_stat, 1)), ints[4 * t : 4 * t + m + 1], log_grown, floats[2 * t : b],
+        floats[b : b + m * n_stat].reshape((m, n_stat, 1)), ints[4 * t : 4 * t + m + 1], log_rising, floats[2 * t : b],
     )
 
 
@@ -198,75 +198,75 @@ def cut_path(forest, v, out):
 
 
 @kernel
-def load(data, side, forest, v, column):
-    """Statistics of node v into a column of `side`."""
+def load(data, trial, forest, v, column):
+    """Statistics of node v into a column of `trial`."""
     n = data.group.shape[0]
     if v < n:
-        empty_column(data, side, column)
-        update_column(data, side, column, v, 1.0)
+        empty_column(data, trial, column)
+        update_column(data, trial, column, v, 1.0)
     else:
-        copy_column(forest.bank[v - n], side, 0, column)
+        copy_column(forest.bank[v - n], trial, 0, column)
 
 
 @kernel
-def load_union(data, side, forest, a, b, column):
-    """Statistics of nodes a and b together into a column of `side`."""
+def load_union(data, trial, forest, a, b, column):
+    """Statistics of nodes a and b together into a column of `trial`."""
     n = data.group.shape[0]
     if a < n:
         a, b = b, a
-    load(data, side, forest, a, column)
+    load(data, trial, forest, a, column)
     if b < n:
-        update_column(data, side, column, b, 1.0)
+        update_column(data, trial, column, b, 1.0)
     else:
-        combine_columns(data, forest.bank[b - n], side, 0, column)
+        combine_columns(data, forest.bank[b - n], trial, 0, column)
 
 
 @kernel
-def log_h_of(data, side, forest, count, column):
+def log_h_of(data, trial, forest, count, column):
     """log phi of so many observations as one cluster, from the column of their statistics."""
-    return forest.guide[0] + forest.log_grown[count] + marginal_column(data, side, column)
+    return forest.guide[0] + forest.log_rising[count] + marginal_column(data, trial, column)
 
 
 @kernel
-def plant_leaf(data, side, forest, i):
+def plant_leaf(data, trial, forest, i):
     """Potentials of leaf i, alone."""
     forest.left[i] = forest.right[i] = forest.up[i] = -1
     forest.count[i] = 1
     if data.rows.missing.shape[0] == 0 and data.shared.shape[0] == 0:
-        forest.log_h[i] = forest.guide[0] + forest.log_grown[1] + data.log_prior_predictive[i]
+        forest.log_h[i] = forest.guide[0] + forest.log_rising[1] + data.log_prior_predictive[i]
     else:  # cells that are drawn count in marginals, not in scores; and predictives are at the shared parameters of now
-        load(data, side, forest, i, 0)
-        forest.log_h[i] = log_h_of(data, side, forest, 1, 0)
+        load(data, trial, forest, i, 0)
+        forest.log_h[i] = log_h_of(data, trial, forest, 1, 0)
     forest.log_phi[i] = forest.log_h[i]
 
 
 @root
 @kernel
-def plant_leaves(data, side, forest):
+def plant_leaves(data, trial, forest):
     """No trees but all leaves, alone."""
     clear_forest(forest)
     for i in range(data.group.shape[0]):
-        plant_leaf(data, side, forest, i)
+        plant_leaf(data, trial, forest, i)
 
 
 @kernel
-def log_union(data, side, forest, a, b):
+def log_union(data, trial, forest, a, b):
     """log phi of the leaves of two nodes as one cluster."""
-    load_union(data, side, forest, a, b, 0)
-    return log_h_of(data, side, forest, forest.count[a] + forest.count[b], 0)
+    load_union(data, trial, forest, a, b, 0)
+    return log_h_of(data, trial, forest, forest.count[a] + forest.count[b], 0)
 
 
 @kernel
-def log_union_with(data, side, work, forest, v, i):
+def log_union_with(data, trial, work, forest, v, i):
     """Log ratio of joining node v and leaf i, by the log predictive of the observation."""
     if data.rows.missing.shape[0] > 0:
-        return log_union(data, side, forest, v, i)
+        return log_union(data, trial, forest, v, i)
     n, c = data.group.shape[0], forest.count[v]
     out = work[work.shape[0] - 1]
-    out[0] = forest.log_h[v] + forest.log_grown[c + 1] - forest.log_grown[c]
+    out[0] = forest.log_h[v] + forest.log_rising[c + 1] - forest.log_rising[c]
     if v < n:
-        load(data, side, forest, v, 0)
-        score_columns(data, side, work, out, 1, i, -1)
+        load(data, trial, forest, v, 0)
+        score_columns(data, trial, work, out, 1, i, -1)
     else:
         score_columns(data, forest.bank[v - n], work, out, 1, i, -1)
     return out[0]
@@ -285,7 +285,7 @@ def weigh_tree(forest, v):
 
 
 @kernel
-def refresh_node(data, side, forest, v):
+def refresh_node(data, trial, forest, v):
     """Statistics and potentials of an internal node from its children."""
     left, right = forest.left[v], forest.right[v]
     column = forest.bank[v - data.group.shape[0]]
@@ -296,7 +296,7 @@ def refresh_node(data, side, forest, v):
 
 
 @kernel
-def refresh_tree(data, side, forest, root, statistics):
+def refresh_tree(data, trial, forest, root, statistics):
     """Potentials of all nodes of a tree at the present guide; their statistics too, where the observations have changed."""
     n = data.group.shape[0]
     v = first_below(forest, root)
@@ -304,10 +304,10 @@ def refresh_tree(data, side, forest, root, statistics):
         if v < n:
             up = forest.up[v]
             left, right = forest.left[v], forest.right[v]
-            plant_leaf(data, side, forest, v)
+            plant_leaf(data, trial, forest, v)
             forest.left[v], forest.right[v], forest.up[v] = left, right, up
         elif statistics:
-            refresh_node(data, side, forest, v)
+            refresh_node(data, trial, forest, v)
         else:
             forest.log_h[v] = log_h_of(data, forest.bank[v - n], forest, forest.count[v], 0)
             weigh_tree(forest, v)
@@ -318,12 +318,12 @@ def refresh_tree(data, side, forest, root, statistics):
 
 
 @kernel
-def join(data, side, forest, a, b):
+def join(data, trial, forest, a, b):
     """A new node above two roots, a on its left."""
     v = take_node(forest)
     forest.up[v] = -1
     adopt(forest, v, a, b)
-    refresh_node(data, side, forest, v)
+    refresh_node(data, trial, forest, v)
     return v
 
 
@@ -359,15 +359,15 @@ def nearer_child(forest, v, x, log_left, log_right):
 
 
 @kernel
-def insert_leaf(data, side, work, forest, root, i):
+def insert_leaf(data, trial, work, forest, root, i):
     """SeqInsert of the planted leaf i into a tree, or into none (-1); the new root."""
     if root < 0:
         return i
     n = data.group.shape[0]
-    v, log_h = root, log_union_with(data, side, work, forest, root, i)
+    v, log_h = root, log_union_with(data, trial, work, forest, root, i)
     while v >= n:
-        log_left = log_union_with(data, side, work, forest, forest.left[v], i)
-        log_right = log_union_with(data, side, work, forest, forest.right[v], i)
+        log_left = log_union_with(data, trial, work, forest, forest.left[v], i)
+        log_right = log_union_with(data, trial, work, forest, forest.right[v], i)
         child = nearer_child(forest, v, i, log_left, log_right)
         if child < 0:
             break
@@ -382,24 +382,24 @@ def insert_leaf(data, side, work, forest, root, i):
 
 
 @kernel
-def insert_tree(data, side, forest, root, x):
+def insert_tree(data, trial, forest, root, x):
     """SeqInsert of a tree, of root x, into another, or into none (-1); the new root."""
     if root < 0:
         return x
     n, more = data.group.shape[0], forest.count[x]
     whole, first, second = 0, 1, 2  # columns: v with x, its left and its right child with x
-    load_union(data, side, forest, root, x, whole)
-    v, log_h = root, log_h_of(data, side, forest, forest.count[root] + more, whole)
+    load_union(data, trial, forest, root, x, whole)
+    v, log_h = root, log_h_of(data, trial, forest, forest.count[root] + more, whole)
     while v >= n:
         left, right = forest.left[v], forest.right[v]
-        load_union(data, side, forest, left, x, first)
-        log_left = log_h_of(data, side, forest, forest.count[left] + more, first)
-        load_union(data, side, forest, right, x, second)
-        log_right = log_h_of(data, side, forest, forest.count[right] + more, second)
+        load_union(data, trial, forest, left, x, first)
+        log_left = log_h_of(data, trial, forest, forest.count[left] + more, first)
+        load_union(data, trial, forest, right, x, second)
+        log_right = log_h_of(data, trial, forest, forest.count[right] + more, second)
         child = nearer_child(forest, v, x, log_left, log_right)
         if child < 0:
             break
-        copy_column(side, forest.bank[v - n], whole, 0)
+        copy_column(trial, forest.bank[v - n], whole, 0)
         forest.count[v] += more
         forest.log_h[v] = log_h
         if child == left:
@@ -408,12 +408,12 @@ def insert_tree(data, side, forest, root, x):
             log_h, whole, second = log_right, second, whole
         v = child
     new = grow_above(forest, v, x, log_h)
-    copy_column(side, forest.bank[new - n], whole, 0)
+    copy_column(trial, forest.bank[new - n], whole, 0)
     return weigh_path(forest, new)
 
 
 @kernel
-def detach(data, side, forest, root, v):
+def detach(data, trial, forest, root, v):
     """Take the tree below v out of the tree that it is in; the root of what is left, -1 for nothing."""
     p = forest.up[v]
     if p < 0:
@@ -425,6 +425,6 @@ def detach(data, side, forest, root, v):
     if above < 0:
         return other
     while above >= 0:
-        refresh_node(data, side, forest, above)
+        refresh_node(data, trial, forest, above)
         above = forest.up[above]
     return root

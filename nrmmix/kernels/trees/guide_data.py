@@ -45,12 +45,12 @@ def refresh_guide(data, state):
 
 
 @kernel
-def fill_log_guide(wide, side):
-    """log p(y_i, x_i) by the guide; the first column of `side` is lost."""
+def fill_log_guide(wide, trial):
+    """log p(y_i, x_i) by the guide; the first column of `trial` is lost."""
     for i in range(wide.group.shape[0]):
-        empty_column(wide, side, 0)
-        update_column(wide, side, 0, i, 1.0)
-        wide.log_prior_predictive[i] = marginal_column(wide, side, 0)
+        empty_column(wide, trial, 0)
+        update_column(wide, trial, 0, i, 1.0)
+        wide.log_prior_predictive[i] = marginal_column(wide, trial, 0)
 
 
 @kernel

@@ -65,15 +65,15 @@ def node_weight(forest, v):
 
 
 @kernel
-def log_predictive(data, side, work, forest, v, i):
+def log_predictive(data, trial, work, forest, v, i):
     """log p(y_i | leaves of v), and log h of both together."""
     c = forest.count[v]
-    log_h = log_union_with(data, side, work, forest, v, i)
-    return log_h - forest.log_h[v] - forest.log_grown[c + 1] + forest.log_grown[c], log_h
+    log_h = log_union_with(data, trial, work, forest, v, i)
+    return log_h - forest.log_h[v] - forest.log_rising[c + 1] + forest.log_rising[c], log_h
 
 
 @kernel
-def sink(data, side, work, forest, root, i):
+def sink(data, trial, work, forest, root, i):
     """Insert leaf i into a tree; its root.
 
     In SeqInsert everything that is like both subtrees goes on top of them, for the larger two subtrees of one cluster are, the more surely
@@ -81,11 +81,11 @@ def sink(data, side, work, forest, root, i):
     child under which it is more likely, for its size, unless it is like neither and they are more like each other.
     """
     n = data.group.shape[0]
-    v, log_h = root, log_union_with(data, side, work, forest, root, i)
+    v, log_h = root, log_union_with(data, trial, work, forest, root, i)
     while v >= n:
         left, right = forest.left[v], forest.right[v]
-        log_left, h_left = log_predictive(data, side, work, forest, left, i)
-        log_right, h_right = log_predictive(data, side, work, forest, right, i)
+        log_left, h_left = log_predictive(data, trial, work, forest, left, i)
+        log_right, h_right = log_predictive(data, trial, work, forest, right, i)
         log_d = forest.log_h[i] + min(forest.log_h[left] - h_left, forest.log_h[right] - h_right)
         if log_d > max(0.0, forest.log_h[left] + forest.log_h[right] - forest.log_h[v]):
             break
@@ -106,12 +106,12 @@ def plant_guide_tree(data, state, forest, tree):
     Nothing of use where the move has to give up.
     """
     n = tree.order.shape[0]
-    plant_leaves(data, state.side, forest)
+    plant_leaves(data, state.scratch.trial, forest)
     root = tree.order[0]
     for t in range(1, n):
         if state.num[HALT] == GIVE_UP and t % HEED_EVERY == 0:
             return 0
-        root = sink(data, state.side, state.work, forest, root, tree.order[t])
+        root = sink(data, state.scratch.trial, state.scratch.work, forest, root, tree.order[t])
     v, depth, p, total = root, 0, 0, 0
     while True:
         while v >= n:
@@ -172,14 +172,14 @@ def collect(tree, labels, chosen):
 
 
 @kernel
-def join_last(data, side, forest, tree, count):
+def join_last(data, trial, forest, tree, count):
     """The two subtrees that wait last become one; how many wait then."""
-    tree.stack[count - 2] = join(data, side, forest, tree.stack[count - 2], tree.stack[count - 1])
+    tree.stack[count - 2] = join(data, trial, forest, tree.stack[count - 2], tree.stack[count - 1])
     return count - 1
 
 
 @kernel
-def induced_tree(data, side, forest, tree, count):
+def induced_tree(data, trial, forest, tree, count):
     """The tree of the `count` members that were collected, in `forest`; its root."""
     forest.free[forest.bank.shape[0]] = forest.bank.shape[0]  # all nodes are free, to be taken in the same order: n, n + 1, ...
     waiting, operators = 0, 0
@@ -191,9 +191,9 @@ def induced_tree(data, side, forest, tree, count):
             break
         while operators > 0 and tree.pending[operators - 1] > tree.between[t]:
             operators -= 1
-            waiting = join_last(data, side, forest, tree, waiting)
+            waiting = join_last(data, trial, forest, tree, waiting)
         tree.pending[operators] = tree.between[t]
         operators += 1
     while waiting > 1:
-        waiting = join_last(data, side, forest, tree, waiting)
+        waiting = join_last(data, trial, forest, tree, waiting)
     return tree.stack[0]

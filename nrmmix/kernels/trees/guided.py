@@ -66,7 +66,7 @@ LOWEST_LOG_RHO = -60.0
 def grow_chosen(wide, state, guide):
     """The tree of the members of the chosen clusters; how many there are."""
     count = collect(guide.tree, state.labels, guide.chosen)
-    induced_tree(wide, state.side, guide.forest, guide.tree, count)
+    induced_tree(wide, state.scratch.trial, guide.forest, guide.tree, count)
     state.num[N_SCORED] += 2 * count * WORK_OF_MEMBER
     return count
 
@@ -82,8 +82,8 @@ def collect_chosen(state, guide):
 @kernel
 def log_odds_of(guide, size, other_size, affinity):
     """Log odds that two clusters join, by their sizes and what `affinities` says of them."""
-    grown = guide.forest.log_grown
-    log_d = guide.forest.guide[0] + grown[size] + grown[other_size] - grown[size + other_size] - affinity
+    rising = guide.forest.log_rising
+    log_d = guide.forest.guide[0] + rising[size] + rising[other_size] - rising[size + other_size] - affinity
     return guide.pull[1] - guide.pull[0] * log_d
 
 
@@ -113,7 +113,7 @@ def weigh_pairs(wide, state, guide, stat, k, size, marginal, own):
         if not left_out(guide, own, m):
             if not known or math.isnan(odds[m]):
                 alone = marginal_of(wide, state, guide.wide, own) if own >= 0 else marginal
-                union = log_union(wide, stat, k, state.stat, m, state.side, splits.UNION)
+                union = log_union(wide, stat, k, state.stat, m, state.scratch.trial, splits.UNION)
                 odds[m] = union - alone - marginal_of(wide, state, guide.wide, m)
             odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
     state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else 8 + 3 * state.stat.shape[0])
@@ -139,7 +139,7 @@ def log_of_numbers(state, K, blocks):
     """Log ratio of the numbers of clusters when one of K becomes `blocks`."""
     total = 0.0
     for t in range(K, K + blocks - 1):
-        total += state.log_next[t]
+        total += state.cache.log_next[t]
     return total
 
 
@@ -154,7 +154,7 @@ def log_merge_back(wide, state, guide, stat, first, blocks, K):
         log_p = log_pick(wide, state, guide, stat, first + a, guide.size[a], guide.wide_union[a], -1)
         for b in range(blocks):
             if b != a:
-                union = log_union(wide, stat, first + a, stat, first + b, state.side, splits.UNION)
+                union = log_union(wide, stat, first + a, stat, first + b, state.scratch.trial, splits.UNION)
                 affinity = union - guide.wide_union[a] - guide.wide_union[b]
                 log_p += log_sigmoid(log_odds_of(guide, guide.size[a], guide.size[b], affinity))
         total = log_add(total, log_p)
@@ -173,38 +173,38 @@ def reach_of_blocks(data, state, guide, blocks, count):
 
 @kernel
 def weigh_unions(wide, state, guide, first, blocks):
-    """guide.wide_union of blocks, columns of `side` from `first` on; in a mixture guide.union is the same."""
+    """guide.wide_union of blocks, columns of `trial` from `first` on; in a mixture guide.union is the same."""
     if has_locations(state):
         for b in range(blocks):
-            guide.wide_union[b] = marginal_column(wide, state.side, first + b)
+            guide.wide_union[b] = marginal_column(wide, state.scratch.trial, first + b)
 
 
 @entry(MOVE_T)
 def into_blocks(data, state, memory, rng):
     """Split the cluster that was picked into blocks, along its tree."""
     guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
-    k, log_q, side, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.side, state.num[N_CLUSTERS]
+    k, log_q, trial, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.scratch.trial, state.num[N_CLUSTERS]
     count = grow_chosen(wide, state, guide)
     log_uniform = -rng.standard_exponential()
     v, log_node = splits.sample_sub(guide, count, rng)
-    blocks, log_path = splits.climb(wide, state.side, guide, v, count, guide.target[:0], rng)
+    blocks, log_path = splits.climb(wide, state.scratch.trial, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
-    gain = log_of_numbers(state, K, blocks) - log_weight_of(data, state, state.size[k], state.log_K_sum[k])
+    gain = log_of_numbers(state, K, blocks) - log_weight_of(data, state, state.size[k], state.cache.log_K_sum[k])
     gain -= marginal_of(data, state, guide.marginal, k)
     reach_of_blocks(data, state, guide, blocks, count)
     for b in range(blocks):
-        guide.union[b] = marginal_column(data, side, splits.BLOCKS + b)
+        guide.union[b] = marginal_column(data, trial, splits.BLOCKS + b)
         gain += log_weight_of(data, state, guide.size[b], guide.reach[REACH + b]) + guide.union[b]
     if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return DONE
     weigh_unions(wide, state, guide, splits.BLOCKS, blocks)
-    log_back = log_merge_back(wide, state, guide, side, splits.BLOCKS, blocks, K)
+    log_back = log_merge_back(wide, state, guide, trial, splits.BLOCKS, blocks, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return DONE
     for b in range(blocks):
         place = k if b == 0 else K + b - 1
-        copy_column(side, state.stat, splits.BLOCKS + b, place)
+        copy_column(trial, state.stat, splits.BLOCKS + b, place)
         state.size[place], guide.marginal[place], guide.wide[place] = guide.size[b], guide.union[b], guide.wide_union[b]
         weigh_as(data, state, place, guide.reach[REACH + b])
     state.num[N_CLUSTERS] = K + blocks - 1
@@ -219,7 +219,7 @@ def into_blocks(data, state, memory, rng):
 def enter_part(data, state, guide, place, which):
     guide.part[place] = which
     guide.size[which] += 1
-    update_column(data, state.side, which, guide.tree.member[place], 1.0)
+    update_column(data, state.scratch.trial, which, guide.tree.member[place], 1.0)
     extend_part(data, state, guide.reach, which, guide.tree.member[place], 1.0)
     weigh_part(data, state, guide.reach, which, guide.size[which])
 
@@ -278,7 +278,7 @@ def set_out(data, state, guide, count, rng):
         elif t == outer - 1:
             outer = t
         score_parts(data, state, guide.reach, member, guide.part, member[a], member[b], guide.size, member[t], -1)
-        which, _, _ = choose_part(state.score, -1, rng)
+        which, _, _ = choose_part(state.scratch.score, -1, rng)
         enter_part(data, state, guide, t, which)
     return a, b
 
@@ -309,20 +309,20 @@ def run_scans(data, state, guide, count, a, b, forced, scans, rng):
 def by_scan(data, state, memory, rng):
     """Split the cluster that was picked by a restricted Gibbs scan."""
     guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
-    k, log_q, side, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.side, state.num[N_CLUSTERS]
+    k, log_q, trial, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.scratch.trial, state.num[N_CLUSTERS]
     n, count = guide.part.shape[0], collect_chosen(state, guide)
     log_uniform = -rng.standard_exponential()
     a, b = set_out(data, state, guide, count, rng)
     log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[splits.SCANS]), rng)
-    copy_column(state.stat, side, k, WHOLE)
-    gain = log_split_ratio(data, state, side, guide.reach, FIRST_PART, SECOND_PART, guide.size[0], guide.size[1], K)
+    copy_column(state.stat, trial, k, WHOLE)
+    gain = log_split_ratio(data, state, trial, guide.reach, FIRST_PART, SECOND_PART, guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return DONE
     for part in range(2):
-        guide.union[part] = marginal_column(data, side, FIRST_PART + part)
+        guide.union[part] = marginal_column(data, trial, FIRST_PART + part)
     weigh_unions(wide, state, guide, FIRST_PART, 2)
-    log_back = log_merge_back(wide, state, guide, side, FIRST_PART, 2, K)
+    log_back = log_merge_back(wide, state, guide, trial, FIRST_PART, 2, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return DONE
     state.num[N_MOVED] += guide.size[1]
@@ -341,7 +341,7 @@ def split_back(data, state, memory, rng):
         block_of = guide.target[: state.num[N_CLUSTERS]]
         for m in range(block_of.shape[0]):
             block_of[m] = -1
-        memory.floats[splits.LOG_BACK] = splits.split_probability(wide, state.side, guide, state.labels, count, block_of, rng)
+        memory.floats[splits.LOG_BACK] = splits.split_probability(wide, state.scratch.trial, guide, state.labels, count, block_of, rng)
         return DONE
     count, member = collect_chosen(state, guide), guide.tree.member
     a, b = set_out(data, state, guide, count, rng)
@@ -380,24 +380,23 @@ def merge(data, state, memory, rng):
     guide, wide, posterior = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
     k, blocks, scan = memory.ints[splits.PICKED], memory.ints[splits.JOINED] + 1, memory.ints[splits.BY_SCAN] != 0
     log_q = memory.floats[splits.LOG_Q]
-    side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
+    trial, K, chosen = state.scratch.trial, state.num[N_CLUSTERS], guide.chosen
     log_uniform = -rng.standard_exponential()
-    possible = blocks <= (2 if scan else splits.MOST_BLOCKS)
+    possible = blocks <= (2 if scan else splits.MAX_BLOCKS)
     size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
     if possible:
-        copy_column(state.stat, side, k, WHOLE)
+        copy_column(state.stat, trial, k, WHOLE)
         empty_part(guide.reach, splits.OF_UNION)
         for m in range(K):
             if chosen[m] != 0:
                 if m != k:
-                    combine_columns(posterior, state.stat, side, m, WHOLE)
+                    combine_columns(posterior, state.stat, trial, m, WHOLE)
                 size += state.size[m]
-                gain -= (
-                    log_weight_of(posterior, state, state.size[m], state.log_K_sum[m]) + marginal_of(posterior, state, guide.marginal, m)
-                )
-                add_row(guide.reach[splits.OF_UNION], state.log_K_sum[m], 1.0)
-        marginal = marginal_column(posterior, side, WHOLE)
-        wide_marginal = marginal_column(wide, side, WHOLE) if has_locations(state) else marginal
+                log_K_sum = state.cache.log_K_sum[m]
+                gain -= log_weight_of(posterior, state, state.size[m], log_K_sum) + marginal_of(posterior, state, guide.marginal, m)
+                add_row(guide.reach[splits.OF_UNION], log_K_sum, 1.0)
+        marginal = marginal_column(posterior, trial, WHOLE)
+        wide_marginal = marginal_column(wide, trial, WHOLE) if has_locations(state) else marginal
         gain += log_weight_of(posterior, state, size, guide.reach[splits.OF_UNION]) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
     if possible:
@@ -405,7 +404,7 @@ def merge(data, state, memory, rng):
             if chosen[m] != 0 and m != k:
                 log_other = log_pick(wide, state, guide, state.stat, m, state.size[m], 0.0, m)
                 log_q = log_add(log_q, log_other - math.log(K))
-        gain += log_pick(wide, state, guide, side, WHOLE, size, wide_marginal, -1)
+        gain += log_pick(wide, state, guide, trial, WHOLE, size, wide_marginal, -1)
         possible = gain - log_q > log_uniform
     if not possible:
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0

@@ -16,7 +16,7 @@ from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import cut_path, insert_leaf, insert_tree, load, log_add, log_d, plant_leaf
 
-MOST_SPLITS = 16  # while one observation enters: a part of a split tree that enters another may split that one in turn
+MAX_SPLITS = 16  # while one observation enters: a part of a split tree that enters another may split that one in turn
 
 # IbhcScratch.num
 AT = 0  # how many observations have been taken up
@@ -46,13 +46,13 @@ def chosen(K, best, least, most):
 def nearest_to_row(data, state, scratch, i, log_alone, most):
     """Step 1: the tree with the smallest dissimilarity to observation i, whose own potential is given; K for a new one.
 
-    `state.score` is left with the log potential of each tree's members and i as one cluster.
+    `scratch.score` is left with the log potential of each tree's members and i as one cluster.
     """
     K = state.num[N_CLUSTERS]
-    p = state.score
+    p = state.scratch.score
     for k in range(K):
-        p[k] = scratch.log_h[k] + state.log_size[state.size[k]]
-    score_columns(data, state.stat, state.work, p, K, i, -1)
+        p[k] = scratch.log_h[k] + state.cache.log_size[state.size[k]]
+    score_columns(data, state.stat, state.scratch.work, p, K, i, -1)
     best, least = K, math.inf
     for k in range(K):
         d = log_alone + scratch.log_phi[k] - p[k]
@@ -67,7 +67,7 @@ def nearest_to_tree(data, state, forest, scratch, x, most):
     K = state.num[N_CLUSTERS]
     best, least = K, math.inf
     for k in range(K):
-        d = log_distance(data, state.side, forest, scratch.root[k], x)
+        d = log_distance(data, state.scratch.trial, forest, scratch.root[k], x)
         if d < least:
             best, least = k, d
     return chosen(K, best, least, most)
@@ -103,7 +103,7 @@ def grow(data, state, forest, scratch, order, until, most):
     """Steps 1 to 3 for the observations in order[:until] that are not in yet, into at most so many trees.
 
     Step 3: of the nodes above what has entered, the lowest with d > 1 is where its tree is split; the parts enter like observations.  When
-    an observation has caused MOST_SPLITS splits the parts that still wait enter without, so that it comes to an end.
+    an observation has caused MAX_SPLITS splits the parts that still wait enter without, so that it comes to an end.
     """
     n = data.group.shape[0]
     by_scores = data.rows.missing.shape[0] == 0
@@ -118,7 +118,7 @@ def grow(data, state, forest, scratch, order, until, most):
             x = order[scratch.num[AT]]
             scratch.num[AT] += 1
             scratch.num[SPLITS] = 0
-            plant_leaf(data, state.side, forest, x)
+            plant_leaf(data, state.scratch.trial, forest, x)
         if x < n and by_scores:
             k = nearest_to_row(data, state, scratch, x, forest.log_phi[x], most)
         else:
@@ -129,15 +129,15 @@ def grow(data, state, forest, scratch, order, until, most):
             state.num[N_CLUSTERS] = K + 1
             continue
         if x < n:
-            root = insert_leaf(data, state.side, state.work, forest, scratch.root[k], x)
+            root = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, scratch.root[k], x)
             update_column(data, state.stat, k, x, 1.0)
         else:
-            root = insert_tree(data, state.side, forest, scratch.root[k], x)
+            root = insert_tree(data, state.scratch.trial, forest, scratch.root[k], x)
             load(data, state.stat, forest, root, k)
         note_root(state, forest, scratch, k, root)
         v = forest.up[x]
         scratch.num[ON_TOP if v == root else WITHIN] += 1
-        if scratch.num[SPLITS] == MOST_SPLITS or K == most:
+        if scratch.num[SPLITS] == MAX_SPLITS or K == most:
             continue
         while v >= 0 and log_d(forest, v) <= 0.0:
             v = forest.up[v]
@@ -165,7 +165,7 @@ def heap_up(data, state, scratch, log_cluster, order, most):
         if k == K:
             scratch.log_h[k] = scratch.log_phi[k] = log_alone
         else:
-            scratch.log_h[k] = state.score[k]  # with i, as `nearest_to_row` leaves it
+            scratch.log_h[k] = state.scratch.score[k]  # with i, as `nearest_to_row` leaves it
             scratch.log_phi[k] = log_add(scratch.log_h[k], scratch.log_phi[k] + log_alone)
         attach(data, state, i, k)
         scratch.num[AT] = t + 1

@@ -213,7 +213,7 @@ def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_
     for j in range(1, n_inside):
         log_ratio -= forest.log_h[scratch.inside[j]]
         moved += forest.count[scratch.inside[j]]
-        root = join(data, state.side, forest, root, scratch.inside[j])
+        root = join(data, state.scratch.trial, forest, root, scratch.inside[j])
         if j == 1:
             first = root
     log_ratio += forest.log_h[root]
@@ -293,11 +293,11 @@ def visit(data, state, forest, scratch, i, rng):
     status = gibbs_one(data, state, i, rng)
     if status != DONE or state.num[N_MOVED] == moved:
         return status
-    rest = detach(data, state.side, forest, scratch.root[k], i)
+    rest = detach(data, state.scratch.trial, forest, scratch.root[k], i)
     scratch.root[k] = rest if rest >= 0 else scratch.root[last]  # as the last cluster takes the place of one left empty
     new = state.labels[i]
     tree = scratch.root[new] if state.size[new] > 1 else -1
-    scratch.root[new] = insert_leaf(data, state.side, state.work, forest, tree, i)
+    scratch.root[new] = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, tree, i)
     scratch.head[TREES] = state.num[N_CLUSTERS]
     return DONE
 
@@ -308,13 +308,13 @@ def published(data, state, memory, rng):
     scratch = scratch_in(memory.divided)
     forest, n, most = scratch.forest, data.group.shape[0], state.size.shape[0] - 3
     for c in range(n + 2):
-        forest.log_grown[c] = state.log_grown[c]
+        forest.log_rising[c] = state.cache.log_rising[c]
     forest.guide[0] = log_cluster(state)
     if state.num[CURSOR] == GLOBAL:
         by_rows = memory.option[TREE] == 1.0
         if not by_rows and fits(state, forest, scratch):
             for k in range(scratch.head[TREES]):
-                refresh_tree(data, state.side, forest, scratch.root[k], False)
+                refresh_tree(data, state.scratch.trial, forest, scratch.root[k], False)
         else:
             for i in range(n):
                 scratch.label[i] = state.labels[i]

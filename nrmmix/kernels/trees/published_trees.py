@@ -84,11 +84,11 @@ def scratch_of(floats, ints, n, n_stat):
 @kernel
 def build(data, state, forest, scratch, labels, n_clusters):
     """Trees of clusters by SeqInsert in the order of the rows."""
-    plant_leaves(data, state.side, forest)
+    plant_leaves(data, state.scratch.trial, forest)
     for k in range(n_clusters):
         scratch.root[k] = -1
     for i in range(labels.shape[0]):
-        scratch.root[labels[i]] = insert_leaf(data, state.side, state.work, forest, scratch.root[labels[i]], i)
+        scratch.root[labels[i]] = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, scratch.root[labels[i]], i)
     scratch.head[BUILT], scratch.head[TREES] = 1, n_clusters
 
 
@@ -137,7 +137,7 @@ def grown_again(data, state, forest, scratch, root):
     new = -1
     for i in range(n):
         if scratch.tag[i] == 1:
-            new = insert_leaf(data, state.side, state.work, forest, new, i)
+            new = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, new, i)
     return new
 
 
@@ -146,9 +146,9 @@ def log_d_between(data, state, forest, a, b):
     """log d of two trees."""
     state.num[N_SCORED] += 1
     if b < data.group.shape[0]:
-        log_h = log_union_with(data, state.side, state.work, forest, a, b)
+        log_h = log_union_with(data, state.scratch.trial, state.scratch.work, forest, a, b)
     else:
-        log_h = log_union(data, state.side, forest, a, b)
+        log_h = log_union(data, state.scratch.trial, forest, a, b)
     return forest.log_phi[a] + forest.log_phi[b] - log_h
 
 
@@ -223,9 +223,9 @@ def scatter(data, state, forest, scratch, count, forced, rng):
                 j += 1
         log_q += scratch.weight[j] - total
         if j < blocks and x < data.group.shape[0]:
-            scratch.inside[j] = insert_leaf(data, state.side, state.work, forest, scratch.inside[j], x)
+            scratch.inside[j] = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, scratch.inside[j], x)
         elif j < blocks:
-            scratch.inside[j] = insert_tree(data, state.side, forest, scratch.inside[j], x)
+            scratch.inside[j] = insert_tree(data, state.scratch.trial, forest, scratch.inside[j], x)
         else:
             scratch.inside[blocks] = x
             scratch.block[blocks] = scratch.tag[x]

@@ -18,10 +18,10 @@ from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, lo
 from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
 
-MOST_BLOCKS = 12  # of one split; more are neither proposed nor undone
-UNION, MOVING, BLOCKS = 4, 5, 6  # columns of State.side; 0..3 are those of trees and of split-merge
-SIDE = BLOCKS + MOST_BLOCKS
-OF_UNION = REACH + MOST_BLOCKS  # rows of Guide.reach; that of block b is REACH + b
+MAX_BLOCKS = 12  # of one split; more are neither proposed nor undone
+UNION, MOVING, BLOCKS = 4, 5, 6  # columns of Scratch.trial; 0..3 are those of trees and of split-merge
+TRIAL = BLOCKS + MAX_BLOCKS
+OF_UNION = REACH + MAX_BLOCKS  # rows of Guide.reach; that of block b is REACH + b
 REACHES = OF_UNION + 1
 
 
@@ -29,7 +29,7 @@ REACHES = OF_UNION + 1
 class Guide(NamedTuple):
     """Scratch of the move."""
 
-    forest: Forest  # of the cluster at hand; its log_grown and guide[0] are the guide's constants
+    forest: Forest  # of the cluster at hand; its log_rising and guide[0] are the guide's constants
     tree: GuideTree
     marginal: F1  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
     wide: F1  # (n + 1,) log p(y_c, x_c) by the guide; in a mixture the same numbers in the same place, as of the two unions
@@ -38,11 +38,11 @@ class Guide(NamedTuple):
     part: I1  # (n,) int64, block of each member
     target: I1  # (n,) int64
     owner: I1  # (2 n,) int64, by node: the cluster that all leaves belong to, or -1
-    size: I1  # (MOST_BLOCKS,) int64, of the blocks
-    phi: F1  # (MOST_BLOCKS,) their running log potentials
-    union: F1  # (MOST_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
-    wide_union: F1  # (MOST_BLOCKS,) log p(y_c, x_c)
-    weight: F1  # (MOST_BLOCKS + 1,)
+    size: I1  # (MAX_BLOCKS,) int64, of the blocks
+    phi: F1  # (MAX_BLOCKS,) their running log potentials
+    union: F1  # (MAX_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
+    wide_union: F1  # (MAX_BLOCKS,) log p(y_c, x_c)
+    weight: F1  # (MAX_BLOCKS + 1,)
     pull: F1  # (2,) eta and log rho
     reach: F2  # (REACHES, P): rows of `nrmmix.kernels.measure.weights`, those of blocks, and of a union
 
@@ -66,8 +66,8 @@ LOG_Q, LOG_BACK, ETA_AND_RHO, NUMBERS = 0, 1, 2, 4
 def scratch_size(n, n_stat, P):
     """Floats and integers of scratch for n observations and P locations, 0 in a mixture."""
     floats, ints = scratch_size_of_forest(n, n, n_stat)
-    located = n + 1 + MOST_BLOCKS + REACHES * P if P else 0
-    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + located, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
+    located = n + 1 + MAX_BLOCKS + REACHES * P if P else 0
+    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MAX_BLOCKS + 1 + located, WORDS + ints + 11 * n + 3 + MAX_BLOCKS
 
 
 @kernel
@@ -80,24 +80,24 @@ def guide_of(floats, ints, n, n_stat, P):
     """The move's scratch, divided; `n_stat` with the guide's own statistics, P locations, 0 in a mixture."""
     whole, whole_ints = floats, ints
     m, t = 4 * n + 2 + n * n_stat, WORDS + 9 * n + 1  # of the forest; `place_of_order`
-    grown = NUMBERS + n + 2
-    floats, ints = whole[grown + m :], whole_ints[t:]
-    forest = forest_of(whole[grown : grown + m], whole_ints[WORDS:t], whole[NUMBERS:grown], n, n_stat)
+    rising = NUMBERS + n + 2
+    floats, ints = whole[rising + m :], whole_ints[t:]
+    forest = forest_of(whole[rising : rising + m], whole_ints[WORDS:t], whole[NUMBERS:rising], n, n_stat)
     tree = GuideTree(
         ints[:n], ints[n : 2 * n], floats[:n], ints[2 * n : 3 * n], ints[3 * n : 4 * n], ints[4 * n : 5 * n + 1],
         ints[5 * n + 1 : 6 * n + 2],
     )
     ints, b = ints[6 * n + 2 :], 3 * n + 2
-    e = b + 3 * MOST_BLOCKS + 1
-    wide, wide_union = floats[n : 2 * n + 1], floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS]
+    e = b + 3 * MAX_BLOCKS + 1
+    wide, wide_union = floats[n : 2 * n + 1], floats[b + MAX_BLOCKS : b + 2 * MAX_BLOCKS]
     if P > 0:
-        wide, wide_union = floats[e : e + n + 1], floats[e + n + 1 : e + n + 1 + MOST_BLOCKS]
-        e += n + 1 + MOST_BLOCKS
+        wide, wide_union = floats[e : e + n + 1], floats[e + n + 1 : e + n + 1 + MAX_BLOCKS]
+        e += n + 1 + MAX_BLOCKS
     return Guide(
         forest, tree, floats[n : 2 * n + 1], wide, floats[2 * n + 1 : b], ints[: n + 1],
         ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
-        ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], floats[b : b + MOST_BLOCKS],
-        floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], wide_union, floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
+        ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MAX_BLOCKS], floats[b : b + MAX_BLOCKS],
+        floats[b + MAX_BLOCKS : b + 2 * MAX_BLOCKS], wide_union, floats[b + 2 * MAX_BLOCKS : b + 3 * MAX_BLOCKS + 1],
         whole[ETA_AND_RHO:NUMBERS], floats[e : e + REACHES * P].reshape((REACHES, P)),
     )
 
@@ -141,33 +141,33 @@ def mark(guide, first, last, block):
 
 
 @kernel
-def open_block(data, side, guide, b, v):
+def open_block(data, trial, guide, b, v):
     """Block b begins with the leaves below node v."""
-    load(data, side, guide.forest, v, BLOCKS + b)
+    load(data, trial, guide.forest, v, BLOCKS + b)
     guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
 
 
 @kernel
-def weigh_blocks(data, side, guide, blocks, v):
+def weigh_blocks(data, trial, guide, blocks, v):
     """guide.weight[:blocks] = -log d of the blocks and node v, whose statistics come into column MOVING; 0 behind them for a new block."""
     forest = guide.forest
-    load(data, side, forest, v, MOVING)
+    load(data, trial, forest, v, MOVING)
     for b in range(blocks):
-        copy_column(side, side, BLOCKS + b, UNION)
-        combine_columns(data, side, side, MOVING, UNION)
-        guide.union[b] = log_h_of(data, side, forest, guide.size[b] + forest.count[v], UNION)
+        copy_column(trial, trial, BLOCKS + b, UNION)
+        combine_columns(data, trial, trial, MOVING, UNION)
+        guide.union[b] = log_h_of(data, trial, forest, guide.size[b] + forest.count[v], UNION)
         guide.weight[b] = guide.union[b] - guide.phi[b] - forest.log_phi[v]
     guide.weight[blocks] = 0.0
 
 
 @kernel
-def stoc_insert(data, side, guide, blocks, v, wanted, rng):
+def stoc_insert(data, trial, guide, blocks, v, wanted, rng):
     """Put node v into one of the blocks, or a new one where there may be one more; the wanted one, if not -1.
 
     Returns the block and the log probability.
     """
-    weigh_blocks(data, side, guide, blocks, v)
-    options = min(blocks + 1, MOST_BLOCKS)
+    weigh_blocks(data, trial, guide, blocks, v)
+    options = min(blocks + 1, MAX_BLOCKS)
     total = -math.inf
     for b in range(options):
         total = log_add(total, guide.weight[b])
@@ -184,28 +184,28 @@ def stoc_insert(data, side, guide, blocks, v, wanted, rng):
                 break
     log_p = guide.weight[b]
     if b == blocks:
-        copy_column(side, side, MOVING, BLOCKS + b)
+        copy_column(trial, trial, MOVING, BLOCKS + b)
         guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
     else:
-        combine_columns(data, side, side, MOVING, BLOCKS + b)
+        combine_columns(data, trial, trial, MOVING, BLOCKS + b)
         guide.phi[b] = log_add(guide.union[b], guide.phi[b] + guide.forest.log_phi[v])
         guide.size[b] += guide.forest.count[v]
     return b, log_p
 
 
 @kernel
-def climb(data, side, guide, v, count, block_of, rng):
+def climb(data, trial, guide, v, count, block_of, rng):
     """Climb from node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
 
     block_of (K,) holds a block for each cluster, -1 for those without one yet: the path is then that to the present clusters, by the owners
-    of nodes.  Where it is empty the blocks are drawn.  Returns the number of blocks and the log probability; more than MOST_BLOCKS: -inf.
+    of nodes.  Where it is empty the blocks are drawn.  Returns the number of blocks and the log probability; more than MAX_BLOCKS: -inf.
     """
     forest = guide.forest
     forced = block_of.shape[0] > 0
     first = first_place(guide, v, count)
     middle, last = first + forest.count[forest.left[v]], first + forest.count[v]
-    open_block(data, side, guide, 0, forest.left[v])
-    open_block(data, side, guide, 1, forest.right[v])
+    open_block(data, trial, guide, 0, forest.left[v])
+    open_block(data, trial, guide, 1, forest.right[v])
     mark(guide, first, middle, 0)
     mark(guide, middle, last, 1)
     if forced:
@@ -220,9 +220,9 @@ def climb(data, side, guide, v, count, block_of, rng):
             wanted = block_of[guide.owner[hanging]]
             if wanted < 0:
                 wanted = blocks
-        if wanted >= MOST_BLOCKS:
+        if wanted >= MAX_BLOCKS:
             return blocks, -math.inf
-        b, log_p = stoc_insert(data, side, guide, blocks, hanging, wanted, rng)
+        b, log_p = stoc_insert(data, trial, guide, blocks, hanging, wanted, rng)
         log_q += log_p
         if b == blocks:
             blocks += 1
@@ -252,7 +252,7 @@ def claim_nodes(guide, labels, count):
 
 
 @kernel
-def split_probability(data, side, guide, labels, count, block_of, rng):
+def split_probability(data, trial, guide, labels, count, block_of, rng):
     """log probability that the members' tree is split into the clusters that they are in; block_of (K,) is -1 for these."""
     forest, owner = guide.forest, guide.owner
     claim_nodes(guide, labels, count)
@@ -265,5 +265,5 @@ def split_probability(data, side, guide, labels, count, block_of, rng):
             return -math.inf
         v = forest.left[v] if a < 0 else forest.right[v]
     log_q = math.log(node_weight(forest, v) / total_weight(guide, count))
-    _, log_path = climb(data, side, guide, v, count, block_of, rng)
+    _, log_path = climb(data, trial, guide, v, count, block_of, rng)
     return log_q + log_path

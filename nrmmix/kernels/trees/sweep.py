@@ -36,9 +36,9 @@ AGES = 2**16  # learnt[TREE] = number * AGES + age, in iterations
 def follow(data, state, memory):
     """The guide's constants become those of the chain; where all components of a finite mixture are taken, as if one were not."""
     K = state.num[N_CLUSTERS]
-    while K > 1 and state.log_next[K] == -math.inf:
+    while K > 1 and state.cache.log_next[K] == -math.inf:
         K -= 1
-    memory.learnt[GUIDE_CLUSTER] = typical_log_weight(data, state) + max(state.log_next[K], -100.0)
+    memory.learnt[GUIDE_CLUSTER] = typical_log_weight(data, state) + max(state.cache.log_next[K], -100.0)
     memory.learnt[GUIDE_SIGMA] = state.hyper[SIGMA]
 
 
@@ -52,12 +52,12 @@ def plant_by_number(data, state, memory, guide):
     """The guide tree that belongs to the kept number, and the guide at the kept constants."""
     sigma, forest = memory.learnt[GUIDE_SIGMA], guide.forest
     forest.guide[0] = memory.learnt[GUIDE_CLUSTER]
-    forest.log_grown[1] = 0.0
-    for m in range(2, forest.log_grown.shape[0]):
-        forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
+    forest.log_rising[1] = 0.0
+    for m in range(2, forest.log_rising.shape[0]):
+        forest.log_rising[m] = forest.log_rising[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
     if is_guided(data):
-        fill_log_guide(data.views[GUIDE], state.side)
+        fill_log_guide(data.views[GUIDE], state.scratch.trial)
     copy_observed(data)
     memory.ints[splits.LEVELS] = plant_guide_tree(data.views[PLANTED], state, forest, guide.tree)
     memory.ints[splits.PLANTED] = number_of_tree(memory)
@@ -104,7 +104,7 @@ def tree_guided(data, state, memory, rng):
         state.num[CURSOR] = 1
     if memory.ints[splits.IS_LOCAL] == 0:
         while state.num[CURSOR] <= moves:
-            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MOST_BLOCKS:
+            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MAX_BLOCKS:
                 return NEED_ROOM
             call_move(int(memory.option[splits.GLOBAL]), data, state, memory, rng)
             if state.num[HALT] == GIVE_UP:

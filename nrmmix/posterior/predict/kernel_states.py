@@ -188,7 +188,7 @@ class KernelState:
         model, rng = self.model, np.random.default_rng(rng)
         if not model.prior.has_random_measure:
             return DrawnMeasure(model, self.widths, *self._measure_from_outside(rng))
-        if model.prior.tau == 0.0 and not (self.state.A > 0).all():
+        if model.prior.tau == 0.0 and not (self.state.cache.A > 0).all():
             raise ValueError(
                 f"in a draw a location of {model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
                 "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."

@@ -22,7 +22,7 @@ class ScratchSize(NamedTuple):
 
     floats: int = 0
     ints: int = 0
-    side: int = 0
+    trial: int = 0
     theta: bool = False
     guide: bool = False
 

@@ -66,13 +66,13 @@ class Gibbs(Move):
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         at_once = all(entries.score_four is not None for entries in model.packed.entries)
-        side = gibbs.ROOM if at_once else 0
+        trial = gibbs.TRIAL if at_once else 0
         if self._has_bounds(model):
             d, n_stat = model.packed.rows.y.shape[1], arrays_of(model, 1, entries=())[1].stat.shape[0]
             most = nearby.MOST_NEAR + nearby.MOST_OF_GROUP
             floats, ints = nearby.scratch_size(model.n_obs, d, n_stat, len(model.packed.entries), most)
-            return ScratchSize(floats, ints, side=side)
-        return ScratchSize(ints=0 if self.subset is None else model.n_obs, side=side)
+            return ScratchSize(floats, ints, trial=trial)
+        return ScratchSize(ints=0 if self.subset is None else model.n_obs, trial=trial)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
         if not self._has_bounds(model):

@@ -13,7 +13,7 @@ from nrmmix.inference.mcmc.moves.base import MAX_PER_CALL, Move, ScratchSize, on
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import published, published_trees
-from nrmmix.kernels.trees.forest import SIDE
+from nrmmix.kernels.trees.forest import TRIAL
 from nrmmix.model.specification import Specification
 
 REPAIRS = ("subset", "tree", "first_pick")
@@ -100,7 +100,7 @@ class PublishedTreeGuided(Move):
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         floats, ints = published_trees.scratch_size(model.n_obs, model.packed.n_stat)
-        return ScratchSize(floats, ints, SIDE)
+        return ScratchSize(floats, ints, TRIAL)
 
     def divided(self, model: Specification, floats: np.ndarray, ints: np.ndarray) -> published_trees.PublishedScratch:
         return published_trees.scratch_of(floats, ints, model.n_obs, model.packed.n_stat)

@@ -72,7 +72,7 @@ class SplitMerge(Move):
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         floats = REACH * len(model.grid.locations) if model.grid is not None else 0
-        return ScratchSize(floats=floats, ints=split_merge.INTS * model.n_obs + 2 + split_merge.PAIR, side=split_merge.SIDE)
+        return ScratchSize(floats=floats, ints=split_merge.INTS * model.n_obs + 2 + split_merge.PAIR, trial=split_merge.TRIAL)
 
     def refusal(self, model: Specification) -> str:
         return only_conjugate(model)

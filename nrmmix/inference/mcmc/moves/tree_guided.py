@@ -100,7 +100,7 @@ class TreeGuided(Move):
         n_stat, _ = size_of(model, True)
         P = 0 if model.grid is None else len(model.grid.locations)
         floats, ints = splits.scratch_size(model.n_obs, n_stat, P)
-        return ScratchSize(floats, ints, side=splits.SIDE, guide=True)
+        return ScratchSize(floats, ints, trial=splits.TRIAL, guide=True)
 
     def parts(self, model: Specification) -> tuple[layout.Memory, ...]:
         """Move of each part: the Gibbs sweep over the leaves of a subtree."""

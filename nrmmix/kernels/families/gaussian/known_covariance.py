@@ -19,7 +19,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, add, clear, is_complete, means_at, padded, places
 
@@ -79,7 +79,7 @@ def known_update(rows, stat, block, k, i, sign):
     before = stat[s + MEAN + d, k]
     stat[s + MEAN + d, k] = before + change
     refresh(rows, stat, block, k)
-    return DONE if 1.0 + before + change >= LOST * (1.0 + before) else LOST_DIGITS
+    return DONE if 1.0 + before + change >= LOST * (1.0 + before) else LOST_PRECISION
 
 
 @entry(COMBINE_T)

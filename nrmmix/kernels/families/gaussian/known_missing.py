@@ -18,7 +18,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, add, clear, means_at, places
 
 MEAN = 4  # first row of the mean
@@ -121,7 +121,7 @@ def missing_update(rows, stat, block, k, i, sign):
     stat[s + 1, k] = before + sign * q
     stat[s + 2, k] += sign * count
     sound = sign > 0.0 or (least >= LOST and 1.0 + before - q >= LOST * (1.0 + before))
-    return DONE if sound else LOST_DIGITS
+    return DONE if sound else LOST_PRECISION
 
 
 @kernel

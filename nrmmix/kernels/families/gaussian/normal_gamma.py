@@ -22,7 +22,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, is_complete, means_at, padded, places
 
@@ -127,7 +127,7 @@ def normal_gamma_update(rows, stat, block, k, i, sign):
         if own:
             _refresh_cell(rows, stat, block, k, j)
     _refresh(rows, stat, block, k)
-    return DONE if least >= LOST else LOST_DIGITS
+    return DONE if least >= LOST else LOST_PRECISION
 
 
 @entry(COMBINE_T)

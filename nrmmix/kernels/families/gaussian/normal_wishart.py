@@ -40,7 +40,7 @@ from nrmmix.kernels.core.entry import (
 from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES, number_at, put_number
 from nrmmix.kernels.core.special import local_numbers, log_pos
-from nrmmix.kernels.core.state import BROKEN, CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, SCORE_GAPS, STAT, THETA
+from nrmmix.kernels.core.state import BROKEN, CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, SCORE_GAPS, STAT, THETA
 from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing
 from nrmmix.kernels.families.gaussian.pooling import pool, rotate
 from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
@@ -148,7 +148,7 @@ def gaussian_update(rows, stat, block, k, i, sign):
         stat[e_row + j, k] = e * root
     left, least = rotate(stat, base, e_row, d, k, sign, 0)
     _refresh(rows, stat, block, k)
-    return DONE if left >= LOST and least >= LOST else LOST_DIGITS
+    return DONE if left >= LOST and least >= LOST else LOST_PRECISION
 
 
 @inlined
@@ -213,7 +213,7 @@ def gaussian_transfer(rows, stat, block, k, m, i):
         total_m, product_m = _limited(total_m, product_m * of_m)
     _put_constants(rows, stat, block, k, n_k, total_k, product_k)
     _put_constants(rows, stat, block, m, n_m, total_m, product_m)
-    return DONE if least >= LOST else LOST_DIGITS
+    return DONE if least >= LOST else LOST_PRECISION
 
 
 @kernel

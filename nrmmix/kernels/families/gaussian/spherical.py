@@ -20,7 +20,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, is_complete, means_at, padded, places
 
@@ -86,7 +86,7 @@ def spherical_update(rows, stat, block, k, i, sign):
             change -= e * e * (r_n / (r_n + 1.0))
     stat[s + PSI, k] = max(before + change, LOST * before)
     _refresh(rows, stat, block, k)
-    return DONE if before + change >= LOST * before else LOST_DIGITS
+    return DONE if before + change >= LOST * before else LOST_PRECISION
 
 
 @entry(COMBINE_T)

@@ -20,7 +20,7 @@ import math
 
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
-from nrmmix.kernels.core.state import DONE, LOST_DIGITS, MEANS, STALE, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian import known_covariance as known
 from nrmmix.kernels.families.gaussian.known_covariance import JACOBIAN, MEAN, SPREADS, R
 from nrmmix.kernels.families.gaussian.pooling import pool
@@ -144,7 +144,7 @@ def tied_update(rows, stat, block, k, i, sign):
     after = before + weight * change
     stat[mean + d, k] = after
     known.refresh(rows, stat, block, k)
-    return DONE if 1.0 + after >= LOST * (1.0 + before) else LOST_DIGITS
+    return DONE if 1.0 + after >= LOST * (1.0 + before) else LOST_PRECISION
 
 
 @entry(COMBINE_T)

@@ -45,7 +45,7 @@ def scratch_size(n, components):
 @kernel
 def draw_sizes(data, state, log_sizes, origin, place, rng):
     """Log sizes of all atoms and, in density regression, their locations: the clusters' first."""
-    sigma, K, shares, total = state.hyper[SIGMA], state.num[N_CLUSTERS], state.plane[0], 0.0
+    sigma, K, shares, total = state.hyper[SIGMA], state.num[N_CLUSTERS], state.scratch.by_location[0], 0.0
     if has_locations(state):
         draw_locations(state, rng)
         total = shares_of_locations(data, state, shares)
@@ -54,13 +54,13 @@ def draw_sizes(data, state, log_sizes, origin, place, rng):
         log_sizes[m] = draw_log_gamma((state.size[m] if m < K else 0.0) - sigma, rng)
         if has_locations(state):
             place[m] = state.location[m] if m < K else draw_share(shares, shares.shape[0], rng.random() * total)
-            log_sizes[m] -= math.log(max(state.hyper[TAU] + state.A[place[m]], TINY))
+            log_sizes[m] -= math.log(max(state.hyper[TAU] + state.cache.A[place[m]], TINY))
 
 
 @kernel
 def draw_labels(data, state, log_sizes, place, labels, rng):
     """The atom of each observation; DONE, BROKEN or GIVEN_UP."""
-    p, M = state.score, log_sizes.shape[0]
+    p, M = state.scratch.score, log_sizes.shape[0]
     for i in range(labels.shape[0]):
         if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
@@ -84,7 +84,7 @@ def fill_rates(state, sizes, place, rate):
     for g in range(rate.shape[0]):
         rate[g] = 0.0
         for m in range(sizes.shape[0]):
-            rate[g] += state.K[g, place[m]] * sizes[m]
+            rate[g] += state.cache.K[g, place[m]] * sizes[m]
 
 
 @entry(MOVE_T)
@@ -105,7 +105,7 @@ def blocked(data, state, memory, rng):
     if has_locations(state):
         for m in range(M):
             sizes[m] = math.exp(log_sizes[m])
-        fill_rates(state, sizes, place, state.carried[0])
-        draw_v_given_rates(data, state, state.carried[0], rng)
+        fill_rates(state, sizes, place, state.scratch.by_group[0])
+        draw_v_given_rates(data, state, state.scratch.by_group[0], rng)
         refresh_caches(data, state)
     return DONE

@@ -27,16 +27,16 @@ def draw_atoms(data, state, origin, M, rng):
         if block[REDRAW] == 0:
             for m in range(M):
                 k = origin[m] if origin[m] < K else K
-                call_sample(block[SAMPLE], data.rows, state.stat, state.theta, block, k, m, rng)
+                call_sample(block[SAMPLE], data.rows, state.stat, state.scratch.theta, block, k, m, rng)
     if data.explicit.shape[0] == 0:
         return
     for h in range(data.explicit.shape[0]):
         row = state.stat[data.explicit[h]]
         for k in range(K):
-            state.score[k] = row[k]
+            state.scratch.score[k] = row[k]
         for m in range(M):
             if origin[m] < K:
-                row[m] = state.score[origin[m]]
+                row[m] = state.scratch.score[origin[m]]
     for m in range(M):
         empty_column(data, state.stat, m)
         if origin[m] >= K:
@@ -94,9 +94,9 @@ def add_densities(data, state, p, count, i):
     for b in range(data.block.shape[0]):
         block = data.block[b]
         if block[REDRAW] == 0:
-            call_density(block[DENSITY], rows, state.theta, state.work, p, block, count, i)
+            call_density(block[DENSITY], rows, state.scratch.theta, state.scratch.work, p, block, count, i)
         else:
-            call_score(block[SCORE], rows, state.stat, state.work, p, block, count, i, -1)
+            call_score(block[SCORE], rows, state.stat, state.scratch.work, p, block, count, i, -1)
 
 
 @kernel

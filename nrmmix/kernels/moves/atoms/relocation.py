@@ -74,8 +74,8 @@ def find_anchors(state, order, rank, anchor, rng):
 
 @kernel
 def add_log_densities(data, state, anchor, rank, i):
-    """state.score[:K]: log densities of row i in the clusters that it may join, minus infinity in others."""
-    p, K, own = state.score, state.num[N_CLUSTERS], state.labels[i]
+    """scratch.score[:K]: log densities of row i in the clusters that it may join, minus infinity in others."""
+    p, K, own = state.scratch.score, state.num[N_CLUSTERS], state.labels[i]
     for k in range(K):
         p[k] = 0.0
     add_densities(data, state, p, K, i)
@@ -137,7 +137,7 @@ def log_ratios(others, others_rate, density, reach, size):
 def fill_others(data, state, floats, chosen, size, c):
     """Fill in what all clusters but the c-th of those that move bring to N and B."""
     for i in range(floats.shape[1]):
-        row, total, rate = state.K[data.group[i]], floats[REST, i], floats[REST_RATE, i]
+        row, total, rate = state.cache.K[data.group[i]], floats[REST, i], floats[REST_RATE, i]
         for b in range(MOVED):
             k = int(chosen[b])
             if b != c and k >= 0:
@@ -150,14 +150,14 @@ def fill_others(data, state, floats, chosen, size, c):
 @kernel
 def move_atom(data, state, floats, chosen, size, c, rng):
     """Draw location and size of the c-th cluster of those that move."""
-    P, k = state.A.shape[0], int(chosen[c])
+    P, k = state.cache.A.shape[0], int(chosen[c])
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     z = log_pos(max(size[k], TINY)) - STEP * draw_integer(SIZES, rng)
     fill_others(data, state, floats, chosen, size, c)
     place, weight = local_numbers(PLACES), local_numbers(TRIED)
     count = draw_places(state.location[k], P, place, rng)
     for i in range(floats.shape[1]):
-        row = state.K[data.group[i]]
+        row = state.cache.K[data.group[i]]
         for a in range(count):
             p = int(place[a])
             floats[REACH + a, i] = row[p] if 0 <= p < P else 0.0
@@ -186,7 +186,7 @@ def move_atom(data, state, floats, chosen, size, c, rng):
 @kernel
 def draw_label(data, state, size, anchor, rank, i, rng):
     """A cluster for row i given all atoms, or -1."""
-    p, K, row = state.score, state.num[N_CLUSTERS], state.K[data.group[i]]
+    p, K, row = state.scratch.score, state.num[N_CLUSTERS], state.cache.K[data.group[i]]
     add_log_densities(data, state, anchor, rank, i)
     top, total = to_shares(p, K)
     if top > -math.inf:
@@ -207,9 +207,9 @@ def draw_label(data, state, size, anchor, rank, i, rng):
 def fill_rest(data, state, floats, chosen, size, anchor, rank):
     """Densities of all rows in the clusters that move, and what other clusters bring to N; GIVEN_UP or DONE.
 
-    state.carried[RATE] has what all but those that move bring to B.
+    scratch.by_group[RATE] has what all but those that move bring to B.
     """
-    p, K = state.score, state.num[N_CLUSTERS]
+    p, K = state.scratch.score, state.num[N_CLUSTERS]
     for i in range(floats.shape[1]):
         if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
@@ -220,10 +220,10 @@ def fill_rest(data, state, floats, chosen, size, anchor, rank):
             floats[c, i] = 0.0
             if k >= 0:
                 floats[c, i], p[k] = p[k], 0.0
-        row, total = state.K[data.group[i]], 0.0
+        row, total = state.cache.K[data.group[i]], 0.0
         for k in range(K):
             total += p[k] * size[k] * row[state.location[k]]
-        floats[REST, i], floats[REST_RATE, i] = total, state.carried[RATE, data.group[i]]
+        floats[REST, i], floats[REST_RATE, i] = total, state.scratch.by_group[RATE, data.group[i]]
     return DONE
 
 
@@ -235,12 +235,13 @@ def relocate(data, state, memory, rng):
         return NEED_ROOM
     floats = memory.floats.reshape((ROWS, n))
     order, rank, labels = memory.ints[:n], memory.ints[n : 2 * n], memory.ints[2 * n :]
-    size, anchor = state.work[state.work.shape[0] - 1], state.log_weight  # log weights are made anew with the partition
+    size = state.scratch.work[state.scratch.work.shape[0] - 1]
+    anchor = state.cache.log_weight  # log weights are made anew with the partition
     draw_locations(state, rng)
-    mass, unseen = state.plane[TOTAL], state.plane[UNSEEN]
+    mass, unseen = state.scratch.by_location[TOTAL], state.scratch.by_location[UNSEEN]
     draw_masses(data, state, rng)
     for k in range(K):
-        size[k], labels[k] = state.score[k], k
+        size[k], labels[k] = state.scratch.score[k], k
     draw_atoms(data, state, labels, K, rng)
     find_anchors(state, order, rank, anchor, rng)
     chosen = local_numbers(MOVED)
@@ -250,7 +251,7 @@ def relocate(data, state, memory, rng):
     for k in range(K):
         if not is_among(chosen, k):
             mass[state.location[k]] += size[k]
-    fill_rates(state.carried[RATE], state.K, mass)
+    fill_rates(state.scratch.by_group[RATE], state.cache.K, mass)
     if fill_rest(data, state, floats, chosen, size, anchor, rank) != DONE:
         return GIVEN_UP
     for c in range(min(MOVED, K)):
@@ -271,8 +272,8 @@ def relocate(data, state, memory, rng):
     for c in range(min(MOVED, K)):
         k = int(chosen[c])
         mass[state.location[k]] += size[k]
-    fill_rates(state.carried[RATE], state.K, mass)
-    draw_v_given_rates(data, state, state.carried[RATE], rng)
+    fill_rates(state.scratch.by_group[RATE], state.cache.K, mass)
+    draw_v_given_rates(data, state, state.scratch.by_group[RATE], rng)
     set_partition(data, state, labels, K)
     refresh_caches(data, state)
     for i in range(n):

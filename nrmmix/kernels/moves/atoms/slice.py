@@ -73,22 +73,22 @@ def draw_located_sizes(data, state, memory, rng):
     """Draw sizes with locations, of density regression."""
     n, K = state.labels.shape[0], state.num[N_CLUSTERS]
     slices, sizes, place = memory.floats[:n], memory.floats[n:], memory.ints[memory.floats.shape[0] + 1 :]
-    lowest, level = state.carried[0], state.plane[3]
+    lowest, level = state.scratch.by_group[0], state.scratch.by_location[3]
     draw_locations(state, rng)
     for k in range(K):
         place[k] = state.location[k]
-        sizes[k] = rng.standard_gamma(state.size[k] - state.hyper[SIGMA]) / (state.hyper[TAU] + state.A[place[k]])
+        sizes[k] = rng.standard_gamma(state.size[k] - state.hyper[SIGMA]) / (state.hyper[TAU] + state.cache.A[place[k]])
     for g in range(lowest.shape[0]):
         lowest[g] = math.inf
     for i in range(n):
         g, k = data.group[i], state.labels[i]
-        slices[i] = state.K[g, place[k]] * sizes[k] * (1.0 - rng.random())
+        slices[i] = state.cache.K[g, place[k]] * sizes[k] * (1.0 - rng.random())
         lowest[g] = min(lowest[g], slices[i])
     for p in range(level.shape[0]):
         level[p] = math.inf
         for g in range(lowest.shape[0]):
-            if state.K[g, p] > 0.0:
-                level[p] = min(level[p], lowest[g] / state.K[g, p])
+            if state.cache.K[g, p] > 0.0:
+                level[p] = min(level[p], lowest[g] / state.cache.K[g, p])
     others = draw_located(data, state, level, memory.option[0], sizes[K:], place[K:], rng)
     return K + others if others >= 0 else 0
 
@@ -109,7 +109,7 @@ def count_from(sizes, M, slice_):
 @kernel
 def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
     """The atom of each observation, among those of at least the size of its slice, by the density of its cells."""
-    p = state.score
+    p = state.scratch.score
     for i in range(labels.shape[0]):
         if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
@@ -120,7 +120,7 @@ def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
         for m in range(count):
             p[m] = 0.0
         if has_locations(state):
-            K_row = state.K[data.group[i]]
+            K_row = state.cache.K[data.group[i]]
             for m in range(count):
                 if K_row[place[origin[m]]] * sizes[m] < slices[i]:
                     p[m] = -math.inf

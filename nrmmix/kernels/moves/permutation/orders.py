@@ -49,17 +49,17 @@ def uniform_order(state, order, source, rank, first, rng):
 
 @kernel
 def markov_scan(data, state, members, weight, rng):
-    """Members, in uniform order, in the order of a Markov scan; state.side holds the one before in its first column."""
-    out = state.score
+    """Members, in uniform order, in the order of a Markov scan; scratch.trial holds the one before in its first column."""
+    out = state.scratch.score
     for t in range(members.shape[0] - 2):
         if state.num[HALT] == GIVE_UP:
             return GIVEN_UP
-        empty_column(data, state.side, 0)
-        update_column(data, state.side, 0, members[t], 1.0)
+        empty_column(data, state.scratch.trial, 0)
+        update_column(data, state.scratch.trial, 0, members[t], 1.0)
         left = members.shape[0] - t - 1
         for s in range(left):
             out[0] = 0.0
-            score_columns(data, state.side, state.work, out, 1, members[t + 1 + s], -1)
+            score_columns(data, state.scratch.trial, state.scratch.work, out, 1, members[t + 1 + s], -1)
             weight[s] = out[0]
         state.num[N_SCORED] += left
         s = draw_index(weight, left, rng.random())

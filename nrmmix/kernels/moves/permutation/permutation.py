@@ -3,7 +3,7 @@
 An order is drawn in which the members of every cluster stand together; its probability given the partition is 1/K! times a factor of each
 cluster, 1/|c|! for uniform orders.  So given it, a partition into segments of the order has a probability proportional to
 
-    A(K) prod_c B(c),   A(K) = prod_(0 < k < K) exp(log_next[k]) / K!,   log B(c) = log_cluster + log_grown[|c|] + log p(y_c) - log |c|!
+    A(K) prod_c B(c),   A(K) = prod_(0 < k < K) exp(log_next[k]) / K!,   log B(c) = log_cluster + log_rising[|c|] + log p(y_c) - log |c|!
 
 at fixed u.  It is drawn exactly by a table over the number of segments, or from weights prod_c B(c) exp(slope) and accepted or not.
 The slope, log A(K + 1) - log A(K) at a usual number of clusters, has to be fixed: it follows the number of clusters in tuning only.
@@ -60,7 +60,7 @@ USUAL, SEEN, LAST = 0, 1, 2
 
 
 def scratch_size(n, n_directions, table, markov):
-    """Return what `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, side)."""
+    """Return what `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, trial)."""
     floats = VALUE + 2 * (n + 1) + 2 * n + (3 * n if markov else 0) + n_directions + ((n + 1) * (n + 1) if table else 0)
     return floats, 5 * n + COUNT, n if markov else 0
 
@@ -104,7 +104,7 @@ def digamma(x):
 @kernel
 def log_A_ratio(data, state, memory, plan, K):
     """log A(K + 1) - log A(K); without K! in a search."""
-    value = state.log_next[K]
+    value = state.cache.log_next[K]
     if memory.option[INTEGRATE_MASS] == 1.0:
         a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
         value = math.log(a0 + K) - math.log(b0 + plan.value[GROWTH])
@@ -119,9 +119,9 @@ def slope_at(data, state, memory, plan, K):
         a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
         value = digamma(a0 + K) - math.log(b0 + plan.value[GROWTH])
     else:
-        while K > 0 and state.log_next[K] == -math.inf:
+        while K > 0 and state.cache.log_next[K] == -math.inf:
             K -= 1
-        value = state.log_next[K] if K > 0 else 0.0
+        value = state.cache.log_next[K] if K > 0 else 0.0
     return value if is_search(state, memory) else value - digamma(K + 1.0)
 
 
@@ -165,7 +165,7 @@ def tabulate_sizes(state, memory, plan):
             order = 0.0
         elif memory.option[ORDER] == MARKOV:  # the first is uniform; for the others see segments.scan_from
             order = math.log(m)
-        plan.by_size[m] = state.log_grown[m] - order
+        plan.by_size[m] = state.cache.log_rising[m] - order
 
 
 @kernel
@@ -251,7 +251,7 @@ def finish(data, state, memory, plan, is_within, rng):
         memory.learnt[LAST] = K
         value = 0.0
         if is_search(state, memory):
-            value = 0.0 if K == 1 or state.log_next[K - 1] > -math.inf else -math.inf  # whether the prior allows so many
+            value = 0.0 if K == 1 or state.cache.log_next[K - 1] > -math.inf else -math.inf  # whether the prior allows so many
         elif memory.option[TABLE] == 0.0:
             value = log_ratio(data, state, memory, plan, K)
         accepted = exceeds(memory, 0, value, -rng.standard_exponential())

@@ -53,14 +53,14 @@ class Plan(NamedTuple):
 def scan_from(data, state, plan, r):
     """Return the part of a segment's log B in its end r, in Markov scans: the third row of plan.scan."""
     F, follow, rest = plan.scan[0], plan.scan[1], plan.scan[2]
-    i, out = plan.order[r], state.score
+    i, out = plan.order[r], state.scratch.score
     for s in range(r):
         out[s] = 0.0
-    score_columns(data, state.side, state.work, out, r, i, -1)
+    score_columns(data, state.scratch.trial, state.scratch.work, out, r, i, -1)
     state.num[N_SCORED] += r
     extend_scan(F, follow, rest, out, r)
-    empty_column(data, state.side, r)
-    update_column(data, state.side, r, i, 1.0)
+    empty_column(data, state.scratch.trial, r)
+    update_column(data, state.scratch.trial, r, i, 1.0)
 
 
 @fast
@@ -79,7 +79,7 @@ def extend_scan(F, follow, rest, score, r):
 @kernel
 def extend(data, state, plan, r):
     """Into plan.base and plan.weight the segments that end at r, the one of r alone behind the others; columns do not have r yet."""
-    i, L, out = plan.order[r], plan.count[LIVE], state.score
+    i, L, out = plan.order[r], plan.count[LIVE], state.scratch.score
     empty_column(data, state.stat, L)
     plan.begin[L] = r
     plan.base[L] = plan.log_g[r] + plan.value[SLOPE] + plan.value[LOG_CLUSTER]
@@ -96,7 +96,7 @@ def extend(data, state, plan, r):
     else:
         for k in range(L):
             out[k] = 0.0
-        score_columns(data, state.stat, state.work, out, L, i, -1)
+        score_columns(data, state.stat, state.scratch.work, out, L, i, -1)
         for k in range(L):
             plan.base[k] += out[k] - data.log_prior_predictive[i]
     if plan.scan.shape[0] > 0:
