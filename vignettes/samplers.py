@@ -15,6 +15,7 @@
 # | `nm.Permutation()` | puts the data in an order, then draws a whole partition into segments of it by dynamic programming | Liang, Jordan & Taskar 2007 |
 # | `nm.Blocked()` | of a finite mixture: draws weights and parameters of all components, then all labels at once | Ishwaran & James 2001 |
 # | `nm.SNGP()` | of density regression: draws the size of every region of covariates, then tables within regions | Rao & Teh 2009 |
+# | `nm.Relocation()` | of density regression, beside `nm.Gibbs()`, last in the default of one covariate: three clusters' atoms get other locations and weights with labels integrated out, then all labels are drawn | [Exactness](exactness_regression.md) |
 # | `nm.TreeGuided()` | splits clusters along trees and merges like ones: [Trees](trees.md) | after Lee & Choi 2015 |
 #
 # `nm.PublishedTreeGuided()`, the tree-guided sampler as published, does not leave the posterior invariant; it runs alone and says so.
