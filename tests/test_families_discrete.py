@@ -15,6 +15,7 @@ from support.discrete_cases import CASES, EPS, Case, N, frame, multinomial_case,
 import nrmmix as nm
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_component
 from nrmmix.model.families.distributions import BernoulliDistribution, CategoricalDistribution, NegativeBinomial, PoissonDistribution
@@ -146,8 +147,10 @@ def test_products_of_extreme_factors_neither_overflow_nor_vanish(alpha):
 def test_sparse_and_dense_counts_are_the_same():
     sparse, dense = multinomial_case(True), multinomial_case(False)
     labels = np.arange(N) % 4
-    for a, b in zip(sparse.started(labels)[1], dense.started(labels)[1], strict=True):
-        np.testing.assert_array_equal(a, b)
+    states = [each.started(labels)[1] for each in (sparse, dense)]
+    for name in (*layout.State._fields, *layout.Cache._fields):
+        if name not in ("cache", "scratch"):
+            np.testing.assert_array_equal(*(layout.array_of(state, name) for state in states), err_msg=name)
     run = {"draws": 50, "tune": 20, "chains": 2, "rng": 3}
     fits = [each.model.fit(**run) for each in (sparse, dense)]
     np.testing.assert_array_equal(fits[0].draws["labels"], fits[1].draws["labels"])

@@ -223,7 +223,7 @@ class Scratch(NamedTuple):
 
 @handle
 class Cache(NamedTuple):
-    """What follows from the state and is kept because it is read often: who changes the state makes it agree again.
+    """Arrays that follow from the state, kept because they are read often: who changes the state makes them agree again.
 
     `nrmmix.kernels.core.clusters` does so for a label, `nrmmix.kernels.measure.weights.refresh_caches` for v and hyperparameters.
     """
@@ -249,7 +249,7 @@ class Cache(NamedTuple):
 
 @handle
 class State(NamedTuple):
-    """What the posterior is of, changed by every move; with it what follows from it, and working memory.
+    """Variables that the posterior is of, changed by every move; with them what follows from them, and working memory.
 
     Invariants are in `nrmmix.kernels.core.clusters`.
     """
