@@ -104,7 +104,7 @@ def place() -> dict[str, str]:
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], capture_output=True, text=True, cwd=Path(__file__).parent, check=True).stdout.strip()
 
-    changed = "+" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", ":/nrmmix", ":/tests/*.py") else ""
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, numba {numba.__version__}"
     return {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short=12", "HEAD") + changed, "versions": versions}
 
