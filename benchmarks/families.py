@@ -25,7 +25,7 @@ from nrmmix.kernels.chain import start
 from nrmmix.kernels.core.clusters import score_columns
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import Count
 from nrmmix.model.pack import arrays_of
 
 
@@ -162,7 +162,7 @@ def sweeps() -> None:
             t = time.process_time()
             chain.run(updates, 0, 1)
             seconds.append(time.process_time() - t)
-        found = int(chain.state.num[N_CLUSTERS])
+        found = int(chain.state.num[Count.CLUSTERS])
         print(f"  {name:<52} {median(seconds[1:]) * 1e3:9.1f} ms a sweep, {found} clusters; target {most * 1e3:.0f} ms")
 
 

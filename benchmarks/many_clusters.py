@@ -25,7 +25,7 @@ import numpy as np
 
 import nrmmix as nm
 from benchmarks.trees import Runner, begun, ess_of, short, table
-from nrmmix.kernels.core.state import N_MOVED
+from nrmmix.kernels.core.state import Count
 from nrmmix.kernels.moves import nearby
 
 SETS = {"plane": (2, 100.0), "apart": (3, 30.0), "near": (6, 10.0), "line": (1, 3000.0), "wide": (12, 10.0)}  # responses, distance
@@ -64,7 +64,7 @@ class Course:
     def __init__(self, chain: Runner, seconds: float) -> None:
         chain.go(5)
         each, seen, num = [], [], chain.chain.state.num
-        moved = int(num[N_MOVED])
+        moved = int(num[Count.MOVED])
         while sum(each) < seconds or len(each) < 4:
             began = time.thread_time()
             chain.go(1)  # in tuning still, but what is adapted hardly changes any more
@@ -75,7 +75,7 @@ class Course:
         self.each, self.K, self.iterations = median(each), K.mean(), len(each)
         self.size_of_K, self.size_of_joint = ess_of(K), ess_of(joint)
         self.rates = {
-            "rows moved a s": (int(num[N_MOVED]) - moved) / sum(each),
+            "rows moved a s": (int(num[Count.MOVED]) - moved) / sum(each),
             "squared steps of K a s": float((np.diff(K) ** 2).mean()) / self.each,
             "ESS of K a s": self.size_of_K / sum(each), "ESS of log joint a s": self.size_of_joint / sum(each),
         }

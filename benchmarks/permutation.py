@@ -31,7 +31,7 @@ from nrmmix.inference.mcmc.chain import Record, new_chain
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import Count
 from nrmmix.posterior import diagnostics
 
 N = 10_000
@@ -127,7 +127,7 @@ def climb(X: Any, family: Any, hybrid: nm.Cycle, start: str, seed: int, seconds:
             at.append(used)
             value.append(scored.log_joint(np.unique(chain.state.labels, return_inverse=True)[1]))
             wanted = [when for when in wanted if when > used]
-    return at, value, iterations - 1, int(chain.state.num[N_CLUSTERS])
+    return at, value, iterations - 1, int(chain.state.num[Count.CLUSTERS])
 
 
 def reached(at: list[float], value: list[float], level: float) -> float | None:

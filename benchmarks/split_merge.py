@@ -14,7 +14,7 @@ from nrmmix.inference.mcmc.chain import Chain, Record, new_chain
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.core.state import N_SCORED
+from nrmmix.kernels.core.state import Count
 
 SEEDS = 5
 # Of the authors' C++ on this kind of machine, milliseconds: a Gibbs sweep, and ten restricted scans with a sweep.
@@ -61,7 +61,7 @@ def toy() -> None:
             t = time.process_time()
             chain.run(updates, 0, 1)
             each.append((time.process_time() - t) / sweeps)
-            ratio.append(each[-1] * sweeps / (int(chain.state.num[N_SCORED]) * pair))
+            ratio.append(each[-1] * sweeps / (int(chain.state.num[Count.SCORED]) * pair))
             over = np.flatnonzero(chain.record.scalars[:, loop.R_JOINT] > -1600)
             passed.append((over[0] + 1) * each[-1] if len(over) else np.inf)
         theirs = PUBLISHED.get(method, PUBLISHED["split_merge"])

@@ -34,7 +34,7 @@ from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import Count
 from nrmmix.kernels.measure.joint import log_joint
 from nrmmix.posterior.diagnostics import ess
 
@@ -74,7 +74,7 @@ class Runner:
 
     @property
     def n_clusters(self) -> int:
-        return int(self.chain.state.num[N_CLUSTERS])
+        return int(self.chain.state.num[Count.CLUSTERS])
 
 
 @dataclass

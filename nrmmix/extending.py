@@ -7,10 +7,11 @@ entry points       `entry`, with a signature: `EMPTY_T`, `UPDATE_T`, `SCORE_T`, 
                    `SCORE_FOUR_T`, `TRANSFER_T`, `BOUND_T`; `MOVE_T`; `COVARIATE_T`.
                    They give back a status: `DONE`, `NEED_ROOM` for more columns, `BROKEN`, `LOST_PRECISION`, `STALE`
 a family           `Family`, `Entries`, `Packed`, `Observed`, `Counts`, `Parameter`, `Distribution` of a response, `RowError`; in
-                   entry points the columns `FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`, `CONSTANT` of a block
+                   entry points the columns of a block, `Block.FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`,
+                   `CONSTANT`
 a prior            `GibbsType`
 a move             `Move`, `ScratchSize`; `only_conjugate`, `only_conjugate_mixtures`, `only_with_unions`, reasons to refuse a model; in
-                   entry points `N_CLUSTERS` and `CURSOR` of a state, `gibbs_one`, `redraw_cells`
+                   entry points `Count.CLUSTERS` and `Count.CURSOR`, places in `state.num`, `gibbs_one`, `redraw_cells`
 a covariate kernel `CovariateKernel`
 a picture          `kind`, and `suits_all` for one that suits every model
 ================== =================================================================================================================
@@ -59,23 +60,7 @@ from nrmmix.kernels.core.entry import (
     UPDATE_T,
     entry,
 )
-from nrmmix.kernels.core.state import (
-    BROKEN,
-    CONSTANT,
-    CURSOR,
-    DONE,
-    FIRST,
-    INPUT,
-    INPUT_LAST,
-    LAST,
-    LOST_PRECISION,
-    MEANS,
-    N_CLUSTERS,
-    NEED_ROOM,
-    STALE,
-    STAT,
-    THETA,
-)
+from nrmmix.kernels.core.state import BROKEN, DONE, LOST_PRECISION, NEED_ROOM, STALE, Block, Count
 from nrmmix.kernels.moves.gibbs import gibbs_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError
@@ -85,10 +70,9 @@ from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.plots.kinds import kind, suits_all
 
 __all__ = [
-    "AFFINITY_T", "ALONE_T", "BOUND_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
-    "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_PRECISION", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
-    "REDRAW_SHARED_T", "REDRAW_T", "SAMPLE_T", "SCORE_FOUR_T", "SCORE_T", "STALE", "STAT", "THETA", "TRANSFER_T", "UPDATE_T", "Counts",
-    "CovariateKernel", "Distribution", "Entries", "Family", "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError",
-    "ScratchSize", "entry", "gibbs_one", "kind", "only_conjugate", "only_conjugate_mixtures", "only_with_unions", "redraw_cells",
-    "register", "suits_all",
+    "AFFINITY_T", "ALONE_T", "BOUND_T", "BROKEN", "COMBINE_T", "COVARIATE_T", "DENSITY_T", "DONE", "EMPTY_T", "IMPUTE_T", "LOST_PRECISION",
+    "MARGINAL_T", "MEAN_T", "MOVE_T", "NEED_ROOM", "REDRAW_SHARED_T", "REDRAW_T", "SAMPLE_T", "SCORE_FOUR_T", "SCORE_T", "STALE",
+    "TRANSFER_T", "UPDATE_T", "Block", "Count", "Counts", "CovariateKernel", "Distribution", "Entries", "Family", "GibbsType", "Move",
+    "Observed", "Packed", "Parameter", "RowError", "ScratchSize", "entry", "gibbs_one", "kind", "only_conjugate", "only_conjugate_mixtures",
+    "only_with_unions", "redraw_cells", "register", "suits_all",
 ]

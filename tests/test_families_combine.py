@@ -245,7 +245,7 @@ def test_affinities_are_those_of_the_combinations(name):
     build, tolerance = CASES[name]
     model = build()
     data, state = arrays_of(model, 4)
-    if (data.block[:, layout.AFFINITY] != 0).all():
+    if (data.block[:, layout.Block.AFFINITY] != 0).all():
         worst, left_open = worst_affinity(model)
         assert worst < tolerance
         assert not left_open or "far off" in name
@@ -274,7 +274,7 @@ def test_affinities_of_counts_beyond_the_table():
     for counts, concentration in ((words(False), 0.4), (words(False), 0.1 + 0.2 * np.arange(words(False).shape[1])), (many, 0.4)):
         model = nm.Model(data=counts, family=nm.Multinomial(concentration), prior=DP)
         data, _ = arrays_of(model, 4)
-        with_table.append(data.rows.constant[data.block[0, layout.CONSTANT] + 2 + 2 * (model.packed.n_stat - 1)] > 0)
+        with_table.append(data.rows.constant[data.block[0, layout.Block.CONSTANT] + 2 + 2 * (model.packed.n_stat - 1)] > 0)
         assert worst_affinity(model)[0] < 1e-10
     assert with_table == [True, False, False]
 
@@ -299,7 +299,7 @@ def test_a_tree_of_combinations_is_the_column_of_its_leaves(name):
 def test_parameters_held_have_no_combination():
     model = of(numbers(2), nm.SemiconjugateGaussian())
     data, _ = arrays_of(model, 4)
-    assert (data.block[:, layout.COMBINE] == 0).all()
+    assert (data.block[:, layout.Block.COMBINE] == 0).all()
     for build, _ in CASES.values():
         data, _ = arrays_of(build(), 4)
-        assert (data.block[:, layout.COMBINE] != 0).all()
+        assert (data.block[:, layout.Block.COMBINE] != 0).all()

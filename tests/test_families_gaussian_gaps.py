@@ -39,7 +39,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
     rows, table = model.blocks.to_kernel_arrays(new, np.zeros((3, 0)), model.packed.table)
     block = data.block.copy()
     block[:, : table.shape[1]] = table
-    provide(model, block, (layout.SCORE_GAPS,))
+    provide(model, block, (layout.Block.SCORE_GAPS,))
     points = data._replace(rows=rows._replace(constant=data.rows.constant), block=block)
     clusters.empty_column(data, state.stat, 2)
     for i in range(3):

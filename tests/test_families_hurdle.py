@@ -80,13 +80,13 @@ def test_means_of_clusters_and_of_atoms(clusters):
     found = model.blocks.means(clusters.means(points), model.packed)[0, :, 0]
     assert found == pytest.approx([(1 - p) * t.mean() for p, t in LAWS])
     theta = clusters.components(np.array([0, 1, 2, 3, 3]), np.random.default_rng(1))
-    provide(model, points.block, (layout.MEAN_THETA,))
+    provide(model, points.block, (layout.Block.MEAN_THETA,))
     of_atoms = model.blocks.means(predictive.component_means(points, theta, model.packed.n_mean), model.packed)[0, :, 0]
     (own,) = model.blocks.component_distributions(theta, np.zeros((1, 0)), model.packed)
     assert of_atoms == pytest.approx(((1 - own.probability) * own.otherwise.mean)[0])
-    provide(model, points.block, (layout.DENSITY,))
+    provide(model, points.block, (layout.Block.DENSITY,))
     y = clusters.points(AT[:, None], np.zeros((1, 0)))
-    provide(model, y.block, (layout.DENSITY,))
+    provide(model, y.block, (layout.Block.DENSITY,))
     densities = predictive.component_densities(y, theta, model.packed.n_work)
     assert np.exp(densities) == pytest.approx(own.density(AT[:, None]))
 

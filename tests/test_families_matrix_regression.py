@@ -219,7 +219,7 @@ def test_posterior_draws(column):
     d, data, model, arrays, state = column
     size = 40_000
     work = state._replace(num=state.num.copy())
-    work.num[layout.N_CLUSTERS] = 0  # draws are from column K
+    work.num[layout.Count.CLUSTERS] = 0  # draws are from column K
     theta = draw_components(arrays, work, model.packed.n_theta, 0, size, np.random.default_rng(1))
     P, mean, S, nu = posterior(data, d)
     B, covariance = in_units(model.family, theta, d)
@@ -243,7 +243,7 @@ def test_cluster_parameters_are_moments_of_draws(column):
     d, data, model, arrays, state = column
     size = 40_000
     work = state._replace(num=state.num.copy())
-    work.num[layout.N_CLUSTERS] = 0
+    work.num[layout.Count.CLUSTERS] = 0
     theta = draw_components(arrays, work, model.packed.n_theta, 0, size, np.random.default_rng(5))
     B, covariance = in_units(model.family, theta, d)
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
@@ -267,7 +267,7 @@ def test_cluster_parameters_are_moments_of_draws(column):
 def test_densities_means_and_laws(column):
     d, data, model, arrays, state = column
     family, X, Y = model.family, design(data), data[names(d)].to_numpy()
-    K = int(state.num[layout.N_CLUSTERS])
+    K = int(state.num[layout.Count.CLUSTERS])
     theta = draw_components(arrays, state, model.packed.n_theta, K, 5, np.random.default_rng(2))  # from the prior
     B, covariance = in_units(family, theta, d)
     mean = np.einsum("ia,ajm->imj", X, B)

@@ -133,7 +133,7 @@ def test_posterior_draws(column):
     data, model, arrays, state = column
     size = 40_000
     work = state._replace(num=state.num.copy())
-    work.num[layout.N_CLUSTERS] = 0  # so that `draw_components` draws from the prior
+    work.num[layout.Count.CLUSTERS] = 0  # so that `draw_components` draws from the prior
     theta = draw_components(arrays, work, model.packed.n_theta, 0, size, np.random.default_rng(1))
     X, y = design(data)[:-1], data["y"].to_numpy()[:-1]
     precision = HYPER["precision"] + X.T @ X
@@ -164,7 +164,7 @@ def test_posterior_draws(column):
 def test_densities_means_and_laws(column):
     data, model, arrays, state = column
     family, X, y = model.family, design(data), data["y"].to_numpy()
-    K = state.num[layout.N_CLUSTERS]
+    K = state.num[layout.Count.CLUSTERS]
     theta = draw_components(arrays, state, model.packed.n_theta, K, 5, np.random.default_rng(2))  # from the prior
     beta, sd = family.coefficients(theta[2:]), math.sqrt(family.scale) / theta[1]
     mean = X @ beta
@@ -195,7 +195,7 @@ def test_missing_responses_count_for_nothing():
     z = nm.Model("z ~ 1", data, family=nm.Gaussian())
     wanted = marginal(data, seen) + marginal_column(*_arrays(started(z, np.zeros(N, int))), 0)
     assert marginal_column(arrays, state.stat, 0) == pytest.approx(wanted, abs=1e-9)
-    assert state.stat[model.packed.table[0, layout.STAT], 0] == len(seen)
+    assert state.stat[model.packed.table[0, layout.Block.STAT], 0] == len(seen)
     out = np.zeros(state.size.shape[0])
     score_columns(arrays, state.stat, state.scratch.work, out, 1, 2, -1)
     _, of_z = started(z, np.zeros(N, int))

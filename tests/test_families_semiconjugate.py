@@ -142,7 +142,7 @@ def _redrawn_shared(data, state, times, rng):
 def test_shared_precision_has_its_full_conditional(n_clusters):
     _, data, state = started("shared", 3)
     y, mu = responses(3), state.stat[:2, :3].copy()
-    state.num[layout.N_CLUSTERS] = n_clusters
+    state.num[layout.Count.CLUSTERS] = n_clusters
     drawn = _redrawn_shared(data, state, 20_000, np.random.default_rng(6))
     for j, g in enumerate(GAMMAS):
         e = (y[:, j] - mu[j, LABELS])[~np.isnan(y[:, j])] if n_clusters else np.zeros(0)
@@ -389,7 +389,7 @@ def test_held_rows_are_named_to_the_chain():
     model, data, _ = started("shared")
     assert data.explicit.tolist() == [0, 1] and data.shared.tolist() == [0, 1]
     assert data.rows.constant is not model.packed.rows.constant, "each chain has its own"
-    assert data.block[0, layout.REDRAW] != 0
+    assert data.block[0, layout.Block.REDRAW] != 0
 
 
 DAMAGES = {

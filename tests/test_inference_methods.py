@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.extending import CURSOR, DONE, MOVE_T, N_CLUSTERS, NEED_ROOM, Move, entry, gibbs_one, redraw_cells
+from nrmmix.extending import DONE, MOVE_T, NEED_ROOM, Count, Move, entry, gibbs_one, redraw_cells
 from nrmmix.inference.methods import CYCLES, OF_LOCATIONS, OF_SLOTS, SEARCHES, VARIATIONAL, choose, code_of, method_of, named
 from nrmmix.kernels.core import state as layout
 
@@ -234,15 +234,15 @@ def test_an_interrupted_list_goes_on_where_it_stopped(model):
 @entry(MOVE_T)
 def sweep_backwards(data, state, memory, rng):
     n = state.labels.shape[0]
-    for t in range(state.num[CURSOR], n):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[CURSOR] = t
+    for t in range(state.num[Count.CURSOR], n):
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
+            state.num[Count.CURSOR] = t
             return NEED_ROOM
         status = gibbs_one(data, state, n - 1 - t, rng)
         if status != DONE:
             return status
         redraw_cells(data, state, n - 1 - t, rng)
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE
 
 

@@ -32,10 +32,11 @@ compiled = pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
 COLUMNS = {
     getattr(entry, f"call_{name}"): columns
     for name, columns in {
-        "empty": {layout.EMPTY}, "update": {layout.UPDATE}, "score": {layout.SCORE}, "marginal": {layout.MARGINAL},
-        "sample": {layout.SAMPLE}, "density": {layout.DENSITY}, "mean": set(layout.OF_MEANS), "alone": {layout.ALONE},
-        "impute": {layout.IMPUTE}, "redraw": {layout.REDRAW}, "combine": {layout.COMBINE}, "affinity": {layout.AFFINITY},
-        "score_four": {layout.SCORE_FOUR}, "transfer": {layout.TRANSFER}, "bound": {layout.BOUND},
+        "empty": {layout.Block.EMPTY}, "update": {layout.Block.UPDATE}, "score": {layout.Block.SCORE}, "marginal": {layout.Block.MARGINAL},
+        "sample": {layout.Block.SAMPLE}, "density": {layout.Block.DENSITY}, "mean": set(layout.OF_MEANS),
+        "alone": {layout.Block.ALONE}, "impute": {layout.Block.IMPUTE}, "redraw": {layout.Block.REDRAW}, "combine": {layout.Block.COMBINE},
+        "affinity": {layout.Block.AFFINITY}, "score_four": {layout.Block.SCORE_FOUR}, "transfer": {layout.Block.TRANSFER},
+        "bound": {layout.Block.BOUND},
     }.items()
 }
 
@@ -318,7 +319,7 @@ def test_moves_name_the_entry_points_that_they_call(move):
 
 
 FILLED_IN = {  # beside those of columns, by the modules that call kernels which call entry points
-    "nrmmix.inference.search.grower": {layout.COMBINE}, "nrmmix.model.prior_predictive": {layout.SAMPLE},
+    "nrmmix.inference.search.grower": {layout.Block.COMBINE}, "nrmmix.model.prior_predictive": {layout.Block.SAMPLE},
     "nrmmix.posterior.predict.kernel_states": {*layout.OF_ATOMS, *layout.OF_MEANS},
     "nrmmix.inference.mcmc.chain": set(layout.OF_SWEEPS), "nrmmix.inference.mcmc.cycle": set(layout.OF_SWEEPS),  # starts, which do without
 }
@@ -336,10 +337,10 @@ def test_what_calls_kernels_has_their_entry_points_filled_in():
     assert callers == FILLED_IN
 
 
-OF_ALL = (layout.REFRESH, layout.GROWTH)
+OF_ALL = (layout.Setup.REFRESH, layout.Setup.GROWTH)
 OF_LOCATIONS = (
-    layout.SET_KERNEL, layout.REFRESH_LOCATIONS, layout.REBUILD_LOG_K, layout.ADD_LOG_K, layout.LOCATION_SUM, layout.JOIN, layout.WITHOUT,
-    layout.DRAW_UNSEEN,
+    layout.Setup.SET_KERNEL, layout.Setup.REFRESH_LOCATIONS, layout.Setup.REBUILD_LOG_K, layout.Setup.ADD_LOG_K,
+    layout.Setup.LOCATION_SUM, layout.Setup.JOIN, layout.Setup.WITHOUT, layout.Setup.DRAW_UNSEEN,
 )
 
 
@@ -351,7 +352,7 @@ def test_a_mixture_compiles_nothing_of_locations():
     assert not mixture.setup[[*OF_LOCATIONS]].any() and (mixture.setup[[*OF_ALL]] != 0).all()
     assert (regression.setup[[*OF_ALL, *OF_LOCATIONS]] != 0).all()
     of_draws, _ = arrays_of(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()), 1, moves=False)
-    assert not of_draws.setup[[*OF_LOCATIONS, layout.STRETCH_DENSITY]].any() and (of_draws.setup[[*OF_ALL]] != 0).all()
+    assert not of_draws.setup[[*OF_LOCATIONS, layout.Setup.STRETCH_DENSITY]].any() and (of_draws.setup[[*OF_ALL]] != 0).all()
     roots = [loop.run.py_func, loop.start.py_func, gibbs.gibbs.function, guided.global_move.function, split_merge.split_merge.function]
     found = reached(roots)
     assert clusters.attach in found and weights.log_join_weights in found
@@ -377,7 +378,7 @@ def test_entry_points_of_predictions_wait_for_predictions():
     model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
     data, _ = arrays_of(model, 1, entries=layout.OF_COLUMNS)
     block = data.block[0]
-    assert (block[[layout.EMPTY, layout.UPDATE, layout.SCORE, layout.MARGINAL]] != 0).all()
+    assert (block[[layout.Block.EMPTY, layout.Block.UPDATE, layout.Block.SCORE, layout.Block.MARGINAL]] != 0).all()
     assert not block[[*layout.OF_ATOMS, *layout.OF_UNIONS, *layout.OF_MEANS]].any()
     everything, _ = arrays_of(model, 1)
-    assert (everything.block[0, layout.EMPTY : layout.ALONE] != 0).all()
+    assert (everything.block[0, layout.Block.EMPTY : layout.Block.ALONE] != 0).all()

@@ -58,7 +58,7 @@ def test_kernels_that_end_at_their_width(kernel, value):
     model = nm.Model("y ~ x", pd.DataFrame({"x": x, "y": np.cos(9 * x)}), kernel=kernel(nm.LogNormal(-1, 1)))
     data, state = started(model, np.full(43, -1))
     for width in (0.01, 0.03, 0.2, 0.55, 3.0):
-        state.hyper[layout.WIDTH] = width
+        state.hyper[layout.Hyper.WIDTH] = width
         set_kernel(data, state)
         wanted = value(data.distance[0] / width)
         np.testing.assert_allclose(state.cache.K, wanted, rtol=1e-12, atol=1e-14)
@@ -91,7 +91,7 @@ def test_the_kernel_at_any_widths_and_what_a_chain_keeps_of_it(name):
     for factor in (1.0, 0.8, 1.7):
         widths = model.start_widths() * factor
         widths = np.where([isinstance(width, float) for width in model.widths], model.start_widths(), widths)
-        state.hyper[layout.WIDTH :] = widths
+        state.hyper[layout.Hyper.WIDTH :] = widths
         set_kernel(data, state)
         wanted = model.log_kernel(data.distance, widths)
         np.testing.assert_allclose(state.cache.K, np.exp(wanted), rtol=1e-12)
@@ -109,6 +109,6 @@ def test_a_chance_of_another_category_scales_too():
     data, state = started(model, np.full(8, -1))
     assert state.cache.log_K.shape[0] == 2 and state.cache.log_K is model.log_kernels
     for rho in (0.9, 0.02):
-        state.hyper[layout.WIDTH :] = 0.3, rho
+        state.hyper[layout.Hyper.WIDTH :] = 0.3, rho
         set_kernel(data, state)
         np.testing.assert_allclose(state.cache.K, np.exp(model.log_kernel(data.distance, np.array([0.3, rho]))), rtol=1e-12)

@@ -25,22 +25,22 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarni
 # Entry points have addresses, and only compiled functions call them (without compilation njit leaves a function as it is).
 @numba.njit
 def sample_column(data, stat, theta, k, m, rng):
-    call_sample(data.block[0, layout.SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
+    call_sample(data.block[0, layout.Block.SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
 
 
 @numba.njit
 def density_columns(data, theta, work, out, M, i):
-    call_density(data.block[0, layout.DENSITY], data.rows, theta, work, out, data.block[0], M, i)
+    call_density(data.block[0, layout.Block.DENSITY], data.rows, theta, work, out, data.block[0], M, i)
 
 
 @numba.njit
 def mean_column(data, stat, out, k):
-    call_mean(data.block[0, layout.MEAN], data.rows, stat, out, data.block[0], k, 0)
+    call_mean(data.block[0, layout.Block.MEAN], data.rows, stat, out, data.block[0], k, 0)
 
 
 @numba.njit
 def mean_theta_column(data, theta, out, m):
-    call_mean(data.block[0, layout.MEAN_THETA], data.rows, theta, out, data.block[0], m, 0)
+    call_mean(data.block[0, layout.Block.MEAN_THETA], data.rows, theta, out, data.block[0], m, 0)
 
 
 @numba.njit
@@ -62,7 +62,7 @@ def score_all(data, state):
 
 @numba.njit
 def transfer(data, stat, k, m, i):
-    return call_transfer(data.block[0, layout.TRANSFER], data.rows, stat, data.block[0], k, m, i)
+    return call_transfer(data.block[0, layout.Block.TRANSFER], data.rows, stat, data.block[0], k, m, i)
 
 
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
@@ -306,7 +306,7 @@ def test_detach_and_attach_keep_the_invariants(model):
             clusters.detach(data, state, i)
             labels[i] = -1
         else:
-            K = int(state.num[layout.N_CLUSTERS])
+            K = int(state.num[layout.Count.CLUSTERS])
             k = int(rng.integers(K + 1))
             company = np.flatnonzero(state.labels == k)
             clusters.attach(data, state, i, k)

@@ -50,7 +50,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
         if state.labels[i] >= 0:
             clusters.detach(data, state, i)
         else:
-            k = int(rng.integers(state.num[layout.N_CLUSTERS] + 1))
+            k = int(rng.integers(state.num[layout.Count.CLUSTERS] + 1))
             company = data.group[np.append(np.flatnonzero(state.labels == k), i)]
             if (state.cache.K[company] > 0).all(axis=0).any():  # some location reaches them all
                 clusters.attach(data, state, i, k)
@@ -158,7 +158,7 @@ def test_gibbs_one_without_company():
     for _ in range(4000):
         restore(state, saved)
         gibbs.gibbs_one(data, state, 2, rng)
-        assert state.num[layout.N_CLUSTERS] == 1 and state.labels[2] == 0
+        assert state.num[layout.Count.CLUSTERS] == 1 and state.labels[2] == 0
         places.draw_locations(state, rng)
         counts[int(state.location[0])] += 1
     p = naive.location_conditional(problem, point_of(state), 0)
@@ -203,7 +203,7 @@ def test_gibbs_says_which_observation_has_no_score():
     data.log_prior_predictive[3] = -np.inf
     state.cache.log_weight[:] = -np.inf
     assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
-    assert state.num[layout.BAD_ROW] == 3
+    assert state.num[layout.Count.BAD_ROW] == 3
     assert state.labels.tolist() == [0, 0, 1, 1, 1]
 
 
@@ -254,8 +254,8 @@ def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
             assert sweep(data, state, order, rng) == layout.DONE
         (_, one), (_, other) = states
         np.testing.assert_array_equal(one.labels, other.labels)
-        assert one.num[layout.N_MOVED] == other.num[layout.N_MOVED]
-        numbers.append(int(one.num[layout.N_CLUSTERS]))
+        assert one.num[layout.Count.MOVED] == other.num[layout.Count.MOVED]
+        numbers.append(int(one.num[layout.Count.CLUSTERS]))
     if name != "two blocks":
         check_columns(model, *states[0])
     assert sum(K >= gibbs.LEAST_FOR_FOUR for K in numbers) >= 3 and (len(set(numbers)) > 1 or name == "apart"), numbers

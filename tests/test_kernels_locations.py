@@ -31,9 +31,9 @@ def test_sums_that_moves_keep_up(name, method):
     chain = new_chain(model, CYCLES[method], model.grid.group, np.random.default_rng(3), Record.room(model, 1, 1).part(0))
     chain.control[loop.LIMIT] = loop.REBUILD_EVERY - 1
     chain.run(update_addresses(model), 10**9, 1)
-    state, K = chain.state, int(chain.state.num[layout.N_CLUSTERS])
-    assert chain.iteration == loop.REBUILD_EVERY - 1 and state.num[layout.N_MOVED] > 100
-    log_K = model.log_kernel(chain.data.distance, state.hyper[layout.WIDTH :])
+    state, K = chain.state, int(chain.state.num[layout.Count.CLUSTERS])
+    assert chain.iteration == loop.REBUILD_EVERY - 1 and state.num[layout.Count.MOVED] > 100
+    log_K = model.log_kernel(chain.data.distance, state.hyper[layout.Hyper.WIDTH :])
     for k in range(K):
         wanted = log_K[chain.data.group[state.labels == k]].sum(axis=0)
         reached = wanted > -np.inf

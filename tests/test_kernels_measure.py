@@ -159,7 +159,7 @@ def test_log_density_of_sigma(name):
         data, state = density_point(name, seed)
         problem, point = problem_of(model, data), point_of(state)
         zs = [-12.0, -4.0, -1.0, 0.0, 0.5, 2.0, 6.0]
-        found = [scalar(hyper.log_density_sigma, data, state, layout.SIGMA, z) for z in zs]
+        found = [scalar(hyper.log_density_sigma, data, state, layout.Hyper.SIGMA, z) for z in zs]
         wanted = [naive.log_density_sigma(problem, point, z, without_mass=integrates_mass(model)) for z in zs]
         agree_up_to_a_constant(found, wanted)
 
@@ -169,7 +169,7 @@ def test_log_density_of_sigma_without_v():
     data, state = random_point(model, np.random.default_rng(2))
     problem, point = problem_of(model, data), point_of(state)
     zs = [-20.0, -4.0, -1.0, 0.5, 6.0]
-    found = [scalar(hyper.log_density_sigma, data, state, layout.SIGMA, z) for z in zs]
+    found = [scalar(hyper.log_density_sigma, data, state, layout.Hyper.SIGMA, z) for z in zs]
     agree_up_to_a_constant(found, [naive.log_density_sigma(problem, point, z, without_mass=False) for z in zs])
 
 
@@ -185,7 +185,7 @@ def test_log_density_of_mass(name):
     data, state = random_point(model, np.random.default_rng(9))
     problem, point = problem_of(model, data), point_of(state)
     zs = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0]
-    found = [scalar(hyper.log_density_mass, data, state, layout.MASS, z) for z in zs]
+    found = [scalar(hyper.log_density_mass, data, state, layout.Hyper.MASS, z) for z in zs]
     agree_up_to_a_constant(found, [naive.log_density_mass(problem, point, z) for z in zs])
 
 
@@ -202,7 +202,7 @@ def test_log_density_of_a_width(name, j):
     hyper.find_best_locations(state)
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
-    found = [scalar(hyper.log_density_width, data, state, layout.WIDTH + j, z) for z in zs]
+    found = [scalar(hyper.log_density_width, data, state, layout.Hyper.WIDTH + j, z) for z in zs]
     wanted = [naive.log_density_width(problem, point, j, z, without_mass=integrates_mass(model), logit=logit) for z in zs]
     agree_up_to_a_constant(found, wanted)
     # only scratch space has changed, the locations, which are drawn after it, and the kernel, which is set anew
@@ -221,11 +221,11 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
     hyper.find_best_locations(state)
     hyper.fill_reach(data, state, 1.0, False, 0, len(state.v))
     state.scratch.by_group[0] = np.log(state.v) + state.scratch.by_group[1]
-    zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
-    found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
-    data.setup[[layout.SCALES, layout.LOG_KERNEL]] = 0, places.evaluate_log_K.address
+    zs = np.log(state.hyper[layout.Hyper.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
+    found = [scalar(hyper.log_density_width, data, state, layout.Hyper.WIDTH, z) for z in zs]
+    data.setup[[layout.Setup.SCALES, layout.Setup.LOG_KERNEL]] = 0, places.evaluate_log_K.address
     state = state._replace(cache=state.cache._replace(log_K=state.cache.log_K[:0], ratio=state.cache.ratio[:0]))
-    wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
+    wanted = [scalar(hyper.log_density_width, data, state, layout.Hyper.WIDTH, z) for z in zs]
     assert np.isfinite(wanted).all()
     np.testing.assert_allclose(found, wanted, rtol=1e-11)
 
@@ -233,13 +233,13 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
 def test_log_density_of_hyperparameters_outside_their_range():
     data, state = density_point("se-widths")
     densities = {
-        layout.SIGMA: hyper.log_density_sigma, layout.MASS: hyper.log_density_mass,
-        layout.WIDTH: hyper.log_density_width, layout.WIDTH + 2: hyper.log_density_width,
+        layout.Hyper.SIGMA: hyper.log_density_sigma, layout.Hyper.MASS: hyper.log_density_mass,
+        layout.Hyper.WIDTH: hyper.log_density_width, layout.Hyper.WIDTH + 2: hyper.log_density_width,
     }
     for which, density in densities.items():
         for z in (-601.0, 601.0, -np.inf, np.inf):
             assert scalar(density, data, state, which, z) == -np.inf
-    assert scalar(hyper.log_density_sigma, data, state, layout.SIGMA, 40.0) == -np.inf  # rounds to sigma = 1
+    assert scalar(hyper.log_density_sigma, data, state, layout.Hyper.SIGMA, 40.0) == -np.inf  # rounds to sigma = 1
 
 
 def regions_of(state, data):
@@ -329,26 +329,26 @@ def test_slice_hyper_draws(case):
         "width-short": lambda: regression(9, nm.SquaredExponential(nm.LogNormal(-1, 0.7)), prior=nm.NGGP(0.9, 0.2)),
         "width-beta": lambda: regression(9, nm.SquaredExponential(nm.Beta(2, 2)), prior=nm.NGGP(0.9, 0.2), q=2),
     }[case]()
-    which = {"mass": layout.MASS, "sigma": layout.SIGMA, "width": layout.WIDTH}[case.split("-")[0]]
+    which = {"mass": layout.Hyper.MASS, "sigma": layout.Hyper.SIGMA, "width": layout.Hyper.WIDTH}[case.split("-")[0]]
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
     state.step[which] = 0.2 if case == "width-short" else state.step[which]  # as it may have been learnt
     rng = np.random.default_rng(2)
     draws = np.empty(12_000)
-    updates = {layout.MASS: hyper.update_mass, layout.SIGMA: hyper.update_sigma, layout.WIDTH: hyper.update_widths}
+    updates = {layout.Hyper.MASS: hyper.update_mass, layout.Hyper.SIGMA: hyper.update_sigma, layout.Hyper.WIDTH: hyper.update_widths}
     for t in range(len(draws)):
         step(updates[which], data, state, rng)
         draws[t] = state.hyper[which]
-    if which == layout.WIDTH:
+    if which == layout.Hyper.WIDTH:
         held = naive.reach(problem, point, point.widths) * point.v
         np.testing.assert_allclose(naive.reach(problem, point, point_of(state).widths) * state.v, held, rtol=1e-7)
     draws = draws[::4]
-    logit = which == layout.SIGMA or "beta" in case
+    logit = which == layout.Hyper.SIGMA or "beta" in case
     z = np.log(draws) - np.log1p(-draws) if logit else np.log(draws)
     density = {
-        layout.MASS: lambda t: naive.log_density_mass(problem, point, t),
-        layout.SIGMA: lambda t: naive.log_density_sigma(problem, point, t, without_mass=False),
-        layout.WIDTH: lambda t: naive.log_density_width(problem, point, 0, t, without_mass=False, logit=logit),
+        layout.Hyper.MASS: lambda t: naive.log_density_mass(problem, point, t),
+        layout.Hyper.SIGMA: lambda t: naive.log_density_sigma(problem, point, t, without_mass=False),
+        layout.Hyper.WIDTH: lambda t: naive.log_density_width(problem, point, 0, t, without_mass=False, logit=logit),
     }[which]
     check_draws(z, density, -25.0, 20.0)
 
@@ -487,7 +487,7 @@ def test_update_mass_draws_from_its_gamma():
     draws = np.empty(3000)
     for t in range(len(draws)):
         step(hyper.update_mass, data, state, rng)
-        draws[t] = state.hyper[layout.MASS]
+        draws[t] = state.hyper[layout.Hyper.MASS]
     point = point_of(state)
     total = sum(w * naive.psi1(a, point.sigma, point.tau) for w, a in zip(data.R0, state.cache.A, strict=True))
     assert stats.kstest(draws, stats.gamma(1.5 + 3, scale=1 / (0.8 + total)).cdf).pvalue > MIN_P

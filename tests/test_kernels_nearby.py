@@ -90,7 +90,7 @@ def test_no_score_exceeds_its_bound(small, d):
     data, state = started(nm.Model(data=X, family=family), labels, room=n)
     block, reach = data.block[0], np.zeros(state.stat.shape[1])
     nobody = np.zeros(0, np.int64)
-    arguments = (block[layout.BOUND], data.rows, state.stat, state.scratch.work, reach)
+    arguments = (block[layout.Block.BOUND], data.rows, state.stat, state.scratch.work, reach)
     bound(*arguments, state.scratch.score, block, 0, K, nobody)
     gaps = []
     for members in [np.array([7]), *(rng.choice(n, size, replace=False) for size in (1, 2, 5, 16)), np.flatnonzero(labels == 3)]:
@@ -106,7 +106,7 @@ def test_no_score_exceeds_its_bound(small, d):
         gaps.append(np.median(found[:K] - most))
     assert max(gaps) < 40.0 * d
     L = np.zeros((d, d))
-    s, at = block[layout.STAT], np.tril_indices(d)
+    s, at = block[layout.Block.STAT], np.tril_indices(d)
     for k in range(K):
         L[at] = state.stat[s + 4 + d : s + 4 + d + len(at[0]), k]
         L[np.diag_indices(d)] = 1.0 / np.diag(L)
@@ -159,7 +159,7 @@ def test_a_sweep_leaves_all_in_order(monkeypatch, small, name, values):
     numbers = set()
     for _ in range(12):
         go(chain, updates, 1)
-        numbers.add(int(chain.state.num[layout.N_CLUSTERS]))
+        numbers.add(int(chain.state.num[layout.Count.CLUSTERS]))
         ints, n = chain.program.ints, model.n_obs
         assert chain.program.learnt[0, 0] == 1.0 or numbers == {numbers.pop()}
         lists = ints[1 + 3 * n + 1 + places.STACK :]
@@ -182,7 +182,7 @@ def test_a_halt_makes_no_difference(small):
     halts = 0
     other.control[loop.LIMIT] = 6
     while other.iteration < 6:
-        other.state.num[layout.HALT] = 1
+        other.state.num[layout.Count.HALT] = 1
         loop.run(
             other.data, other.state, other.rng, other.program, updates, 10**9, 1, *other.record, other.control)
         status = int(other.control[loop.STATUS])

@@ -18,7 +18,7 @@ import nrmmix as nm
 from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.state import CURSOR, DONE, NEED_ROOM, TUNING
+from nrmmix.kernels.core.state import DONE, NEED_ROOM, Count
 from nrmmix.kernels.moves.permutation import orders, permutation, segments
 from nrmmix.kernels.moves.shared import sort_together
 from nrmmix.model.frame.labels import canonical
@@ -151,7 +151,7 @@ def test_beam_sets(beam):
         status = segments.sum_forward(bench.data, bench.state, bench.plan, beam, True, bench.rng)
         assert status == (DONE if old_is_in else segments.OUTSIDE)
         outside += not old_is_in
-        bench.state.num[CURSOR] = 0
+        bench.state.num[Count.CURSOR] = 0
         bench.plan.count[segments.LIVE] = 0
         segments.sum_forward(bench.data, bench.state, bench.plan, beam, False, bench.rng)
         np.testing.assert_allclose(bench.plan.log_g, log_g, **APART)
@@ -175,7 +175,7 @@ def test_segments_are_drawn_by_their_weights():
     total = logsumexp(list(law.values()))
     counts = dict.fromkeys(law, 0)
     for _ in range(draws):
-        bench.state.num[CURSOR] = 0
+        bench.state.num[Count.CURSOR] = 0
         bench.plan.count[segments.LIVE] = 0
         segments.sum_forward(bench.data, bench.state, bench.plan, -1.0, True, bench.rng)
         begins, last = [], n - 1
@@ -233,7 +233,7 @@ def test_projected_orders():
 
 def check_projection(model: nm.Model, values: np.ndarray, labels: np.ndarray) -> None:
     bench = Bench(model, nm.Permutation(order="projection"), labels)
-    bench.state.num[TUNING] = 1
+    bench.state.num[Count.TUNING] = 1
     bench.prepared()
     along = values @ bench.plan.direction[: values.shape[1]]
     mean = np.array([along[labels == k].mean() for k in range(labels.max() + 1)])
@@ -272,10 +272,10 @@ def test_beam_loses_little(order):
     model, log_g = nm.Model(data=X, prior=nm.DirichletProcess(1.0)), {}
     for beam in (None, *LOST[order]):
         bench = Bench(model, nm.Permutation(beam=beam, order=order), X[:, 0] // 3)
-        bench.state.num[TUNING] = 1
+        bench.state.num[Count.TUNING] = 1
         bench.prepared()
         segments.sum_forward(bench.data, bench.state, bench.plan, bench.memory.option[permutation.BEAM], False, bench.rng)
-        assert (bench.state.num[layout.N_SCORED] < 100 * 300) == (beam is not None)
+        assert (bench.state.num[layout.Count.SCORED] < 100 * 300) == (beam is not None)
         log_g[beam] = bench.plan.log_g[-1]
     for beam, limit in LOST[order].items():
         assert -1e-9 < log_g[None] - log_g[beam] < limit
@@ -300,11 +300,11 @@ def test_more_room_on_the_way_changes_nothing(kind):
     before = small.state.size.shape[0]
     for tuning in (1, 1, 0, 0):
         for bench in (small, large):
-            bench.state.num[TUNING] = tuning
+            bench.state.num[Count.TUNING] = tuning
             bench.move()
         np.testing.assert_array_equal(small.state.labels, large.state.labels)
     assert small.state.size.shape[0] > before
-    K = small.state.num[layout.N_CLUSTERS]
+    K = small.state.num[layout.Count.CLUSTERS]
     np.testing.assert_allclose(small.state.stat[:, :K], large.state.stat[:, :K])
     np.testing.assert_array_equal(small.state.size[:K], np.bincount(small.state.labels))
 
@@ -335,21 +335,21 @@ def test_slope_is_fixed_after_tuning():
     model = nm.Model(data=blob(40), prior=nm.DirichletProcess(1.0))
     bench = Bench(model, nm.Permutation(), np.arange(40) % 4)
     seen = []
-    bench.state.num[TUNING] = 1
+    bench.state.num[Count.TUNING] = 1
     proposed = 4.0
     for _ in range(30):
-        seen.append(bench.state.num[layout.N_CLUSTERS])
+        seen.append(bench.state.num[layout.Count.CLUSTERS])
         bench.move()
         assert bench.plan.value[segments.SLOPE] == pytest.approx(-digamma(proposed + 1), abs=1e-9)
         proposed = bench.memory.learnt[permutation.LAST]
     weights = np.arange(1, 31)
     assert bench.memory.learnt[permutation.USUAL] == pytest.approx(np.average(seen, weights=weights))
-    bench.state.num[TUNING] = 0
+    bench.state.num[Count.TUNING] = 0
     fixed = -digamma(int(np.average(seen, weights=weights) + 0.5) + 1)
     after = set()
     for _ in range(30):
         bench.move()
-        after.add(int(bench.state.num[layout.N_CLUSTERS]))
+        after.add(int(bench.state.num[layout.Count.CLUSTERS]))
         assert bench.plan.value[segments.SLOPE] == pytest.approx(fixed, abs=1e-9)
     assert len(after) > 1
     untuned = Bench(model, nm.Permutation(), np.arange(40) % 4)
@@ -367,11 +367,11 @@ def test_counts_of_proposals():
         bench = Bench(model, nm.Permutation(beam=0.2) if kind == "beam" else KINDS[kind], X[:, 0] // 3)
         for _ in range(200):
             before = bench.state.labels.copy()
-            skipped, moved = bench.memory.tally[layout.SKIPPED], bench.state.num[layout.N_MOVED]
+            skipped, moved = bench.memory.tally[layout.SKIPPED], bench.state.num[layout.Count.MOVED]
             bench.move()
             stayed = canonical(before)[0].tolist() == canonical(bench.state.labels)[0].tolist()
             assert stayed or bench.memory.tally[layout.SKIPPED] == skipped
-            assert stayed == (bench.state.num[layout.N_MOVED] == moved)
+            assert stayed == (bench.state.num[layout.Count.MOVED] == moved)
         tally[kind] = bench.memory.tally[: layout.TALLY]
         assert tally[kind][layout.PROPOSED] == 200
     assert tally["table"][layout.ACCEPTED] == 200
@@ -406,7 +406,7 @@ def test_mass_that_the_move_draws():
     for t in range(-100, draws.shape[1]):
         bench.move()
         if t >= 0:
-            draws[:, t] = bench.state.hyper[layout.MASS], bench.state.num[layout.N_CLUSTERS]
+            draws[:, t] = bench.state.hyper[layout.Hyper.MASS], bench.state.num[layout.Count.CLUSTERS]
     mass, _, K = hyper_posterior(X, family, mass_prior, sigma_prior)
     assert draws[0].reshape(24, -1).mean(axis=1).std() / math.sqrt(24) < 0.02 * mass, "too few draws to tell"
     assert abs(z_score(draws[0].reshape(24, -1), mass)) < 4

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.kernels.core.state import MASS, SIGMA
+from nrmmix.kernels.core.state import Hyper
 from nrmmix.kernels.measure.prediction import fill_octets, octet_sums, octets
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
@@ -103,10 +103,10 @@ def test_weights_where_v_is_as_large_as_it_may_be(prior):
     for state in states_of(fit.posterior, None):
         A, hyper = state.state.cache.A, state.state.hyper
         A *= np.exp(50.0 - np.log(A).min())
-        hyper[MASS] *= np.exp(-50.0 * hyper[SIGMA]) if hyper[SIGMA] > 0 else 1.0
+        hyper[Hyper.MASS] *= np.exp(-50.0 * hyper[Hyper.SIGMA]) if hyper[Hyper.SIGMA] > 0 else 1.0
         wanted = state.weights(covariates)
         shift = 600.0 - np.log(A).max()
         A *= np.exp(shift)
-        hyper[MASS] *= np.exp(-shift * hyper[SIGMA]) if hyper[SIGMA] > 0 else 1.0
+        hyper[Hyper.MASS] *= np.exp(-shift * hyper[Hyper.SIGMA]) if hyper[Hyper.SIGMA] > 0 else 1.0
         np.testing.assert_allclose(state.weights(covariates), wanted, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(wanted.sum(axis=1), 1.0, atol=1e-6)

@@ -127,7 +127,7 @@ def test_far_observations_leave_correct_statistics_behind(proposal, d, distance)
     rng, rows = np.random.default_rng(1), 4 + d + d * (d + 1) // 2  # below them is scratch
     for _ in range(300):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
-        K = int(state.num[layout.N_CLUSTERS])
+        K = int(state.num[layout.Count.CLUSTERS])
         fresh = copy_of(state)
         clusters.rebuild(data, fresh)
         for k in range(K):

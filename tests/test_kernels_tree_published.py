@@ -45,13 +45,13 @@ def forest_of(program):
 def check_trees(model, data, state, program):
     """The trees are those of the clusters, with their statistics, and the potentials of the present u, mass and sigma."""
     forest, scratch = forest_of(program)
-    K = int(state.num[layout.N_CLUSTERS])
+    K = int(state.num[layout.Count.CLUSTERS])
     assert scratch.head[published_trees.BUILT] == 1 and scratch.head[published_trees.TREES] == K
     roots = [int(v) for v in scratch.root[:K]]
     check_free(Case(data, state, forest, None, model.n_obs), *roots)
     family = model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
-    mass, sigma, tau = state.hyper[: layout.TAU + 1]
+    mass, sigma, tau = state.hyper[: layout.Hyper.TAU + 1]
     log_cluster = math.log(mass) + sigma * math.log(tau + state.cache.A[0])
     log_h = log_product_form(log_cluster, sigma, lambda rows: naive.log_marginal(model.frame.response[rows], base))
     case = Case(data, state, forest, Trees(log_h), model.n_obs)
@@ -70,7 +70,7 @@ def test_trees_and_statistics_after_many_calls(move, prior):
     for step in range(200):
         if model.has_u:
             state.v[:] = rng.gamma(2.0)
-            state.hyper[layout.MASS] = rng.gamma(2.0)
+            state.hyper[layout.Hyper.MASS] = rng.gamma(2.0)
             nrm.recompute_A(state)
             weights.refresh_caches(data, state)
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
@@ -82,7 +82,7 @@ def test_trees_and_statistics_after_many_calls(move, prior):
         assert tally[ACCEPTED::TALLY].min() > 2 and (tally[ACCEPTED::TALLY] < tally[PROPOSED::TALLY]).all()
     else:
         assert not tally.any()
-    assert state.num[layout.N_MOVED] > 20
+    assert state.num[layout.Count.MOVED] > 20
 
 
 def test_trees_persist():
@@ -94,11 +94,11 @@ def test_trees_persist():
         chain.one_move(data, state, rng, program, 0)
     forest, scratch = forest_of(program)
     assert published_trees.fits(state, forest, scratch)
-    before = [shape_of(forest, v) for v in scratch.root[: state.num[layout.N_CLUSTERS]]]
+    before = [shape_of(forest, v) for v in scratch.root[: state.num[layout.Count.CLUSTERS]]]
     anew = started_with_move(model, nm.PublishedTreeGuided(1, moves="global"), state.labels.copy())
     chain.one_move(*anew[:2], rng, anew[2], 0)
     other_forest, other_grove = forest_of(anew[2])
-    assert before != [shape_of(other_forest, v) for v in other_grove.root[: anew[1].num[layout.N_CLUSTERS]]]
+    assert before != [shape_of(other_forest, v) for v in other_grove.root[: anew[1].num[layout.Count.CLUSTERS]]]
     chain.start(data, state, (np.arange(30) % 3).astype(np.int64))
     assert not published_trees.fits(state, forest, scratch)
     assert chain.one_move(data, state, rng, program, 0) == layout.DONE

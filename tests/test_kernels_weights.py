@@ -40,12 +40,12 @@ def log_weight(data, state, k):
     n = state.size[k]
     if not weights.has_locations(state):
         return weights.log_weight_of_size(state, n)
-    terms = state.cache.log_R0 + state.cache.log_K_sum[k] - (n - state.hyper[layout.SIGMA]) * state.cache.log_b
+    terms = state.cache.log_R0 + state.cache.log_K_sum[k] - (n - state.hyper[layout.Hyper.SIGMA]) * state.cache.log_b
     return state.cache.log_scale[0] + state.cache.log_rising[n] + logsumexp(terms)
 
 
 def log_prior(data, state):
-    K = state.num[layout.N_CLUSTERS]
+    K = state.num[layout.Count.CLUSTERS]
     return sum(log_weight(data, state, k) for k in range(K)) + state.cache.log_next[1:K].sum()
 
 
@@ -72,7 +72,7 @@ def test_weights_make_the_prior_of_a_partition(prior, locations):
 
 def taken_out(data, state, i):
     """Weights of observation i, which leaves its cluster: in that one from within, then in each; and the prior without it."""
-    own, g, K = state.labels[i], data.group[i], state.num[layout.N_CLUSTERS]
+    own, g, K = state.labels[i], data.group[i], state.num[layout.Count.CLUSTERS]
     weights.log_join_weights(data, state, K, g, own)
     inside = state.scratch.score[own]
     clusters.detach(data, state, i)
@@ -87,12 +87,12 @@ def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
     model = model_of(prior, locations)
     for labels in PARTITIONS:
         data, state = state_of(model, labels)
-        per_row = 0.0 if locations else float(np.log(state.hyper[layout.TAU] + state.cache.A[0]))
+        per_row = 0.0 if locations else float(np.log(state.hyper[layout.Hyper.TAU] + state.cache.A[0]))
         for i in range(6):
             own, g = state.labels[i], data.group[i]
             if state.size[own] == 1:
                 continue
-            K = state.num[layout.N_CLUSTERS]
+            K = state.num[layout.Count.CLUSTERS]
             inside, join, before = taken_out(data, state, i)
             assert inside == pytest.approx(join[own], rel=1e-10)
             gains = [*join, weights.log_new_weight(state, g, K, 0.0)]
@@ -111,7 +111,7 @@ def test_weights_by_many_locations(kernel):
     place = np.argsort(np.argsort(model.grid.values[:, 0]))[data.group]
     labels = np.unique(place // 8, return_inverse=True)[1]
     data, state = state_of(model, labels)
-    K = state.num[layout.N_CLUSTERS]
+    K = state.num[layout.Count.CLUSTERS]
     assert K == 6 and state.cache.A.shape[0] == 45
     ways = set()
     for i in (*range(0, 60, 4), int(place.argmin()), int(place.argmax())):
@@ -134,7 +134,7 @@ def test_two_as_one(prior, locations):
     model = model_of(prior, locations)
     for labels in PARTITIONS[1:]:
         data, state = state_of(model, labels)
-        K = state.num[layout.N_CLUSTERS]
+        K = state.num[layout.Count.CLUSTERS]
         for k, m in pairwise(range(K)):
             together = np.where(np.array(labels) == m, k, labels)
             as_one = state_of(model, np.unique(together, return_inverse=True)[1])

@@ -8,18 +8,7 @@ from nrmmix.kernels.core.clusters import attach, fill_log_prior_predictive, open
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import rebuild_log_K
-from nrmmix.kernels.core.state import (
-    BY_WORK,
-    CALLS,
-    DONE,
-    EACH,
-    MASS,
-    N_CLUSTERS,
-    N_SCORED,
-    SCORED,
-    TUNING,
-    WIDTH,
-)
+from nrmmix.kernels.core.state import BY_WORK, CALLS, DONE, EACH, SCORED, Count, Hyper
 from nrmmix.kernels.measure.joint import log_joint
 from nrmmix.kernels.measure.nrm import recompute_A, recorded_sigma, set_kernel
 from nrmmix.kernels.measure.weights import has_locations, refresh_caches
@@ -49,10 +38,10 @@ def start(data, state, labels):
     set_kernel(data, state)
     recompute_A(state)
     refresh_caches(data, state)
-    state.num[N_CLUSTERS] = 0
+    state.num[Count.CLUSTERS] = 0
     fill_log_prior_predictive(data, state)
     for i in range(labels.shape[0]):
-        while state.num[N_CLUSTERS] <= labels[i]:
+        while state.num[Count.CLUSTERS] <= labels[i]:
             open_cluster(data, state)
     for i in range(labels.shape[0]):
         state.labels[i] = -1
@@ -81,7 +70,7 @@ def record(data, state, t, labels, location, A, scalars, explicit, shared, imput
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
     number = state.scratch.score
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         number[k] = -1.0
     seen = 0
     for i in range(n):
@@ -93,7 +82,7 @@ def record(data, state, t, labels, location, A, scalars, explicit, shared, imput
     for i in range(location.shape[1]):
         location[t, i] = state.location[state.labels[i]]
     for h in range(explicit.shape[2]):
-        for k in range(state.num[N_CLUSTERS]):
+        for k in range(state.num[Count.CLUSTERS]):
             explicit[t, int(number[k]), h] = state.stat[data.explicit[h], k]
     for h in range(shared.shape[1]):
         shared[t, h] = data.rows.constant[data.shared[h]]
@@ -112,18 +101,18 @@ def record(data, state, t, labels, location, A, scalars, explicit, shared, imput
         inclusion[t, j] = state.inclusion[j]
     scalars[t, R_CLUSTERS] = seen
     scalars[t, R_JOINT] = log_joint(data, state)
-    scalars[t, R_MASS] = state.hyper[MASS]
+    scalars[t, R_MASS] = state.hyper[Hyper.MASS]
     scalars[t, R_SIGMA] = recorded_sigma(data, state)
     for j in range(R_WIDTH, scalars.shape[1]):
-        scalars[t, j] = state.hyper[WIDTH + j - R_WIDTH]
+        scalars[t, j] = state.hyper[Hyper.WIDTH + j - R_WIDTH]
 
 
 @kernel
 def one_move(data, state, rng, program, j):
     """One call of move j."""
-    before = state.num[N_SCORED]
+    before = state.num[Count.SCORED]
     status = call_move(program.address[j], data, state, program.memory[j], rng)
-    program.work[j, SCORED] += state.num[N_SCORED] - before
+    program.work[j, SCORED] += state.num[Count.SCORED] - before
     return status
 
 
@@ -168,7 +157,7 @@ def run(
     total = min(tune + labels.shape[0] * thin, control[LIMIT])
     while control[ITERATION] < total:
         it = control[ITERATION]
-        state.num[TUNING] = 1 if it < tune else 0
+        state.num[Count.TUNING] = 1 if it < tune else 0
         for j in range(control[MOVE], program.address.shape[0]):
             for call in range(control[CALL], int(program.work[j, CALLS])):
                 if control[STOP] != 0 and control[WITHIN] == 0:

@@ -7,7 +7,7 @@ import numpy as np
 from nrmmix.kernels.core.clusters import copy_column, empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample, call_update
 from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE, UPDATE
+from nrmmix.kernels.core.state import Block, Count
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, atoms_into, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
 from nrmmix.kernels.measure.weights import set_A
@@ -23,16 +23,16 @@ def load_draw(data, state, labels, location, A, hyper):
     """Make `state` that of a recorded draw, without what is known of groups; its columns must have room for one cluster more."""
     for j in range(hyper.shape[0]):
         state.hyper[j] = hyper[j]
-    state.num[N_CLUSTERS] = 0
+    state.num[Count.CLUSTERS] = 0
     for i in range(labels.shape[0]):
         k = labels[i]
-        if k == state.num[N_CLUSTERS]:
+        if k == state.num[Count.CLUSTERS]:
             open_cluster(data, state)
             state.location[k] = location[i] if location.shape[0] > 0 else 0
         state.labels[i] = k
         state.size[k] += 1
         update_column(data, state.stat, k, i, 1.0)
-    empty_column(data, state.stat, state.num[N_CLUSTERS])
+    empty_column(data, state.stat, state.num[Count.CLUSTERS])
     set_A(data, state, A)
 
 
@@ -41,7 +41,7 @@ def load_draw(data, state, labels, location, A, hyper):
 
 def predictive_weights(data, state, K_rows):
     """(R, K + 1): weights at rows of the covariate kernel (R, P); the last is that of a new atom.  Mixtures do not read the rows."""
-    out = np.zeros((K_rows.shape[0], state.num[N_CLUSTERS] + 1))
+    out = np.zeros((K_rows.shape[0], state.num[Count.CLUSTERS] + 1))
     if data.distance.shape[0] == 0:  # a mixture
         mixture_weights(data, state, out[0])
         out[1:] = out[0]
@@ -52,7 +52,7 @@ def predictive_weights(data, state, K_rows):
 
 def predictive_scores(points, state):
     """(J, K + 1): log predictive of each point of `points.rows` in each cluster, last in a new one."""
-    out = np.zeros((points.rows.y.shape[0], state.num[N_CLUSTERS] + 1))
+    out = np.zeros((points.rows.y.shape[0], state.num[Count.CLUSTERS] + 1))
     fill_scores(points, state, out)
     return out
 
@@ -61,7 +61,7 @@ def predictive_scores(points, state):
 @kernel
 def fill_scores(points, state, out):
     for j in range(out.shape[0]):
-        score_columns_and_new(points, state.stat, state.scratch.work, out[j], state.num[N_CLUSTERS], j)
+        score_columns_and_new(points, state.stat, state.scratch.work, out[j], state.num[Count.CLUSTERS], j)
 
 
 def means(points, which, values, columns, n_mean):
@@ -83,7 +83,7 @@ def fill_means(points, which, values, out):
 
 def cluster_means(points, state, n_mean):
     """(I, K + 1, n_mean): mean of each cluster's predictive, last that of the prior."""
-    return means(points, MEAN, state.stat, state.num[N_CLUSTERS] + 1, n_mean)
+    return means(points, Block.MEAN, state.stat, state.num[Count.CLUSTERS] + 1, n_mean)
 
 
 # ---- draws of the random measure given partition, v and locations
@@ -93,12 +93,12 @@ def cluster_means(points, state, n_mean):
 def draw_component(data, state, theta, m, k, rng):
     """theta[:, m] from the posterior of the parameters in column k."""
     for b in range(data.block.shape[0]):
-        call_sample(data.block[b, SAMPLE], data.rows, state.stat, theta, data.block[b], k, m, rng)
+        call_sample(data.block[b, Block.SAMPLE], data.rows, state.stat, theta, data.block[b], k, m, rng)
 
 
 def draw_components(data, state, n_theta, first, M, rng):
     """(T, M): parameters of the clusters from `first` on, and of new ones after them."""
-    return draw_components_of(data, state, n_theta, np.minimum(first + np.arange(M), state.num[N_CLUSTERS]), rng)
+    return draw_components_of(data, state, n_theta, np.minimum(first + np.arange(M), state.num[Count.CLUSTERS]), rng)
 
 
 def draw_components_of(data, state, n_theta, which, rng):
@@ -132,7 +132,7 @@ def draw_joined(points, state, n_theta, clusters, known, rng):
 @kernel
 def fill_joined(points, state, theta, j, cluster, known, rng):
     """Held parameters of a cluster stay as they are; those of a new one, from the prior, are drawn given row j by SCANS scans."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     if cluster == K:
         empty_column(points, state.stat, K)
         redraw_column(points, state, K, rng)
@@ -140,7 +140,7 @@ def fill_joined(points, state, theta, j, cluster, known, rng):
         copy_column(state.stat, state.stat, cluster, K)
     for b in range(points.block.shape[0]):
         if known[b]:
-            call_update(points.block[b, UPDATE], points.rows, state.stat, points.block[b], K, j, 1.0)
+            call_update(points.block[b, Block.UPDATE], points.rows, state.stat, points.block[b], K, j, 1.0)
     if cluster == K and points.explicit.shape[0] > 0:
         for _ in range(SCANS):
             redraw_column(points, state, K, rng)
@@ -174,9 +174,9 @@ def component_densities(points, theta, n_work):
 def fill_densities(points, theta, work, out):
     for j in range(out.shape[0]):
         for b in range(points.block.shape[0]):
-            call_density(points.block[b, DENSITY], points.rows, theta, work, out[j], points.block[b], out.shape[1], j)
+            call_density(points.block[b, Block.DENSITY], points.rows, theta, work, out[j], points.block[b], out.shape[1], j)
 
 
 def component_means(points, theta, n_mean):
     """(I, M, n_mean): expected responses under each atom's parameters."""
-    return means(points, MEAN_THETA, theta, theta.shape[1], n_mean)
+    return means(points, Block.MEAN_THETA, theta, theta.shape[1], n_mean)

@@ -47,13 +47,13 @@ def guided(model: Specification, data: layout.Data, entries: Collection[int]) ->
     own, x = guide_of(model)
     rows, packed = data.rows, model.packed
     first = rows.y.shape[1]
-    block = np.zeros(layout.BLOCK, np.int64)
-    block[[layout.FIRST, layout.LAST, layout.INPUT, layout.INPUT_LAST]] = first, first + x.shape[1], first, first
-    block[[layout.MEANS, layout.STAT, layout.THETA]] = packed.n_mean, packed.n_stat, packed.n_theta
-    block[layout.CONSTANT] = len(rows.constant)
-    block[list(entries)] = own.entries.addresses([column - layout.EMPTY for column in entries])
+    block = np.zeros(len(layout.Block), np.int64)
+    block[[layout.Block.FIRST, layout.Block.LAST, layout.Block.INPUT, layout.Block.INPUT_LAST]] = first, first + x.shape[1], first, first
+    block[[layout.Block.MEANS, layout.Block.STAT, layout.Block.THETA]] = packed.n_mean, packed.n_stat, packed.n_theta
+    block[layout.Block.CONSTANT] = len(rows.constant)
+    block[list(entries)] = own.entries.addresses([column - layout.Block.EMPTY for column in entries])
     silent = block.copy()
-    silent[layout.SCORE], silent[layout.MARGINAL] = score_nothing.address, marginal_of_nothing.address
+    silent[layout.Block.SCORE], silent[layout.Block.MARGINAL] = score_nothing.address, marginal_of_nothing.address
     missing = rows.missing
     if missing.size:
         missing = np.ascontiguousarray(np.hstack([missing, np.zeros(x.shape, np.uint8)]))

@@ -72,10 +72,10 @@ def log_joint(
     if explicit.size and math.isnan(value):
         raise ValueError("theta has no density under the prior of the components; precisions are greater than 0.")
     if model.has_u and u is None and model.prior.tau == 0:
-        sigma = state_hyper[layout.SIGMA]  # the integral of u^(sigma K - 1) exp(-u^sigma), over the integrand at u = 1
+        sigma = state_hyper[layout.Hyper.SIGMA]  # the integral of u^(sigma K - 1) exp(-u^sigma), over the integrand at u = 1
         value += math.lgamma(n_clusters) - math.log(sigma) + 1.0
     elif model.has_u and u is None:
-        mass, sigma, tau = state_hyper[: layout.WIDTH]
+        mass, sigma, tau = state_hyper[: layout.Hyper.WIDTH]
         value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - log_integrand_at_one(n, n_clusters, mass, sigma, tau)
     return value
 

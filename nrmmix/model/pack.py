@@ -43,7 +43,7 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
         explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
-        guide=np.zeros((0, 0, layout.BLOCK), np.int64),
+        guide=np.zeros((0, 0, len(layout.Block)), np.int64),
         log_guide=np.zeros(0),
         code_log_K=np.zeros((0, 0, 0)) if slots is None else slots.code_log_K,
         code_K=np.zeros((0, 0, 0)) if slots is None else slots.code_K,
@@ -57,16 +57,16 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
 def _block_table(model: Specification, entries: Collection[int]) -> np.ndarray:
     """(blocks, BLOCK): where each block's parts of the arrays begin, and the addresses of its entry points."""
     packed = model.packed
-    block = np.zeros((len(packed.table), layout.BLOCK), np.int64)
-    block[:, : layout.EMPTY] = packed.table
-    provide(model, block, [one for one in entries if one != layout.SCORE_GAPS or packed.rows.missing.size])
+    block = np.zeros((len(packed.table), len(layout.Block)), np.int64)
+    block[:, : layout.Block.EMPTY] = packed.table
+    provide(model, block, [one for one in entries if one != layout.Block.SCORE_GAPS or packed.rows.missing.size])
     return block
 
 
 def provide(model: Specification, block: np.ndarray, entries: Collection[int]) -> None:
     """Fill in the addresses of further entry points, where blocks have them, before a kernel is called that needs them."""
     for row, those in zip(block, model.packed.entries, strict=True):
-        row[list(entries)] = those.addresses([column - layout.EMPTY for column in entries])
+        row[list(entries)] = those.addresses([column - layout.Block.EMPTY for column in entries])
 
 
 def _hyperpriors(model: Specification) -> np.ndarray:
@@ -95,32 +95,32 @@ def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
     entries = model.covariate_entries
     scales = np.array(model.scales, np.int64).ravel()
     D = 0 if model.grid is None else len(model.grid.distance)
-    setup = np.zeros(layout.COVARIATES + D + len(scales), np.int64)
-    setup[layout.JOINT_WITH_V] = int(model.has_v)
-    setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
-    setup[layout.SCALES] = int(len(scales) > 0)
-    setup[layout.COVARIATES : layout.COVARIATES + len(entries)] = [entry.address if is_called else 0 for entry in entries]
-    setup[layout.COVARIATES + D :] = scales
-    setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
+    setup = np.zeros(layout.Setup.COVARIATES + D + len(scales), np.int64)
+    setup[layout.Setup.JOINT_WITH_V] = int(model.has_v)
+    setup[layout.Setup.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
+    setup[layout.Setup.SCALES] = int(len(scales) > 0)
+    setup[layout.Setup.COVARIATES : layout.Setup.COVARIATES + len(entries)] = [entry.address if is_called else 0 for entry in entries]
+    setup[layout.Setup.COVARIATES + D :] = scales
+    setup[layout.Setup.MEASURE], setup[layout.Setup.COMPONENTS] = model.measure, model.prior.components
     located, conjugate = moves and model.is_regression, model.has_v and model.has_gamma_mass
     entry_points = {
-        layout.REFRESH: (weights.refresh_caches_entry, True),
-        layout.GROWTH: (nrm.total_growth_entry, True),
-        layout.SET_KERNEL: (nrm.set_kernel_entry if model.slots is None else nrm.set_kernel_of_slots, located),
-        layout.DRAW_UNSEEN: (_draw_unseen(model), located),
-        layout.REFRESH_LOCATIONS: (locations.refresh_locations_entry, located),
-        layout.REBUILD_LOG_K: (locations.rebuild_log_K_entry, located),
-        layout.ADD_LOG_K: (locations.add_log_K_entry, located),
-        layout.LOCATION_SUM: (locations.log_location_sum_entry, located),
-        layout.JOIN: (locations.location_weights_entry, located),
-        layout.WITHOUT: (locations.location_weight_without_entry, located),
-        layout.ALGORITHM8: (algorithm8.algorithm8_one, moves and len(model.packed.explicit) > 0),
-        layout.REDRAW_CELLS: (imputation.redraw_missing_cells, moves and model.packed.rows.missing.size > 0),
-        layout.LOG_KERNEL: (locations.evaluate_log_K, located and not model.scales),
-        layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, located),
-        layout.SIGMA_DENSITY: (hyper.log_density_sigma, moves and "sigma" in model.sampled),
-        layout.MASS_DENSITY: (hyper.log_density_mass, moves and "mass" in model.sampled and not conjugate),
-        layout.WIDTH_DENSITY: (hyper.log_density_width, moves and any(name in model.sampled for name in model.width_names)),
+        layout.Setup.REFRESH: (weights.refresh_caches_entry, True),
+        layout.Setup.GROWTH: (nrm.total_growth_entry, True),
+        layout.Setup.SET_KERNEL: (nrm.set_kernel_entry if model.slots is None else nrm.set_kernel_of_slots, located),
+        layout.Setup.DRAW_UNSEEN: (_draw_unseen(model), located),
+        layout.Setup.REFRESH_LOCATIONS: (locations.refresh_locations_entry, located),
+        layout.Setup.REBUILD_LOG_K: (locations.rebuild_log_K_entry, located),
+        layout.Setup.ADD_LOG_K: (locations.add_log_K_entry, located),
+        layout.Setup.LOCATION_SUM: (locations.log_location_sum_entry, located),
+        layout.Setup.JOIN: (locations.location_weights_entry, located),
+        layout.Setup.WITHOUT: (locations.location_weight_without_entry, located),
+        layout.Setup.ALGORITHM8: (algorithm8.algorithm8_one, moves and len(model.packed.explicit) > 0),
+        layout.Setup.REDRAW_CELLS: (imputation.redraw_missing_cells, moves and model.packed.rows.missing.size > 0),
+        layout.Setup.LOG_KERNEL: (locations.evaluate_log_K, located and not model.scales),
+        layout.Setup.STRETCH_DENSITY: (auxiliary.log_density_stretch, located),
+        layout.Setup.SIGMA_DENSITY: (hyper.log_density_sigma, moves and "sigma" in model.sampled),
+        layout.Setup.MASS_DENSITY: (hyper.log_density_mass, moves and "mass" in model.sampled and not conjugate),
+        layout.Setup.WIDTH_DENSITY: (hyper.log_density_width, moves and any(name in model.sampled for name in model.width_names)),
     }
     for place, (one, used) in entry_points.items():  # compiled only where used
         setup[place] = one.address if used and is_called else 0
@@ -187,7 +187,7 @@ def state_of(
         hyper=np.array(start, dtype=float),
         codes=np.zeros(codes, np.int64),
         inclusion=np.zeros(0) if slots is None else slots.start_inclusion(),
-        num=np.zeros(layout.NUM, np.int64),
+        num=np.zeros(len(layout.Count), np.int64),
         step=np.full(len(start), STEP),
         cache=cache,
         scratch=scratch,

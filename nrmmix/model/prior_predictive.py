@@ -140,7 +140,7 @@ def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.Data
     if model.frame.is_streamed:
         raise ValueError("prior predictive data have as many rows as the data, which are not in memory; give a table of some of them.")
     size, seed = count("draws", draws, 1), seed_sequence(rng)
-    data, state = arrays_of(model, 1, entries=(*layout.OF_COLUMNS, layout.SAMPLE), moves=False)
+    data, state = arrays_of(model, 1, entries=(*layout.OF_COLUMNS, layout.Block.SAMPLE), moves=False)
     out, totals = Replicates(size, model.frame.index, model), model.blocks.totals(model.frame.response)
     ok = np.flatnonzero(np.broadcast_to(known(totals), model.n_obs))
     with announced():

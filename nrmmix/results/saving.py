@@ -402,22 +402,22 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")
-    heat, still = int(state["num"][layout.HEAT]), np.flatnonzero(labels < 0)
+    heat, still = int(state["num"][layout.Count.HEAT]), np.flatnonzero(labels < 0)
     redrawn = heat > 0 and len(still) == 0  # in a sweep at a power of the likelihood
     to_come = np.arange(len(labels) - len(order), len(labels)) if redrawn and len(order) <= len(labels) else still
     _insist(np.array_equal(np.sort(order), to_come), "chain's labels")
     _insist(np.array_equal(np.bincount(entered, minlength=K), state["size"]) and bool((state["size"] > 0).all()), "chain's labels")
-    cursor = int(state["num"][layout.CURSOR])
-    _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.HALT]) == 0, "chain's clusters")
+    cursor = int(state["num"][layout.Count.CURSOR])
+    _insist(int(state["num"][layout.Count.CLUSTERS]) == K and int(state["num"][layout.Count.HALT]) == 0, "chain's clusters")
     _insist(0 <= cursor < max(model.n_obs, 1) if within[2] else cursor == 0, "chain's clusters")
     _insist(0 <= heat <= HEATED_SWEEPS and (heat == 0 or len(order) > 0), "chain's start")
     P = like.cache.A.shape[0]
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
-    mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
+    mass, sigma = float(hyper[layout.Hyper.MASS]), float(hyper[layout.Hyper.SIGMA])
     recorded = sigma if model.prior.records_sigma else 0.0  # what follows from the mass is recorded as 0
     right = model.prior.kernel_values(mass, recorded) == (mass, sigma) and bool(model.prior.permits(mass, recorded))
     _insist(right, "chain's hyperparameters")
-    _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
+    _insist(hyper[layout.Hyper.TAU] == model.prior.tau and bool((hyper[layout.Hyper.WIDTH :] > 0).all()), "chain's hyperparameters")
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
     _insist(bool((state["step"] > 0).all()), "chain's steps")

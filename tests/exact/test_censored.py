@@ -23,7 +23,7 @@ import nrmmix as nm
 from nrmmix.inference.mcmc import cycle
 from nrmmix.kernels.core.clusters import copy_column, empty_column, fill_log_prior_predictive, update_column
 from nrmmix.kernels.core.entry import STEP_T, entry
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, OF_COLUMN, OF_ROW
+from nrmmix.kernels.core.state import DONE, OF_COLUMN, OF_ROW, Count
 from nrmmix.kernels.moves.censoring import draw_cell
 
 INF, NAN = np.inf, np.nan
@@ -194,7 +194,7 @@ def test_values_lie_within_their_limits(name):
 @entry(STEP_T)
 def given_itself(data, state, rng):
     """Draws values from the predictive of a cluster that has the row and its old value."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     for c in range(data.censored.shape[0]):
         i, j = data.censored[c, OF_ROW], data.censored[c, OF_COLUMN]
         k, old = state.labels[i], data.rows.y[i, j]
@@ -213,7 +213,7 @@ def given_itself(data, state, rng):
 @entry(STEP_T)
 def alone(data, state, rng):
     """Draws values as those of rows that are alone, whatever their clusters hold."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     for c in range(data.censored.shape[0]):
         i, k = data.censored[c, OF_ROW], state.labels[data.censored[c, OF_ROW]]
         update_column(data, state.stat, k, i, -1.0)

@@ -19,7 +19,7 @@ from support.cover import each_once
 import nrmmix as nm
 from nrmmix.kernels.core.clusters import copy_column, has_gaps
 from nrmmix.kernels.core.entry import IMPUTE_T, call_update, entry
-from nrmmix.kernels.core.state import DONE, FIRST, LAST, UPDATE
+from nrmmix.kernels.core.state import DONE, Block
 from nrmmix.kernels.families.gaussian.missing import impute_missing
 
 CHAINS, DRAWS, TUNE = 16, 3_000, 100
@@ -145,10 +145,10 @@ def never(rows, stat, work, block, k, i, rng):
 @entry(IMPUTE_T)
 def given_itself(rows, stat, work, block, k, i, rng):
     """Draws the cells from the predictive of a cluster that has the row and its old cells."""
-    if has_gaps(rows, i, block[FIRST], block[LAST]):
+    if has_gaps(rows, i, block[Block.FIRST], block[Block.LAST]):
         spare = stat.shape[1] - 1
         copy_column(stat, stat, k, spare)
-        call_update(block[UPDATE], rows, stat, block, spare, i, 1.0)
+        call_update(block[Block.UPDATE], rows, stat, block, spare, i, 1.0)
         impute_missing(rows, stat, work, block, spare, i, rng)
     return DONE
 

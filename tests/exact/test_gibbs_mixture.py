@@ -61,7 +61,7 @@ def test_sweeps_at_a_power_of_the_likelihood(heat):
     for seed in range(CHAINS):
         rng, rows = np.random.default_rng(seed), np.arange(n)
         chain = new_chain(model, CYCLES["gibbs"], np.zeros(n, np.int64), rng, Record.room(model, 1, 1).part(0))
-        chain.state.num[layout.HEAT] = heat
+        chain.state.num[layout.Count.HEAT] = heat
         labels.append(np.empty((DRAWS // 2, n), int))
         for t in range(DRAWS // 2):
             assert enter(chain.data, chain.state, rows, rng) == layout.DONE

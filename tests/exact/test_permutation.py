@@ -14,7 +14,7 @@ from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.state import N_CLUSTERS, TUNING
+from nrmmix.kernels.core.state import Count
 from nrmmix.kernels.moves.permutation.permutation import LAST, move
 
 CHAINS = 16
@@ -66,11 +66,11 @@ def test_missing_cells_and_a_beam():
 @entry(MOVE_T)
 def always_adapting(data, state, memory, rng):
     """The slope follows the present number of clusters after tuning too."""
-    tuning = state.num[TUNING]
-    state.num[TUNING] = 1
-    memory.learnt[LAST] = state.num[N_CLUSTERS]
+    tuning = state.num[Count.TUNING]
+    state.num[Count.TUNING] = 1
+    memory.learnt[LAST] = state.num[Count.CLUSTERS]
     status = move(data, state, memory, True, rng)
-    state.num[TUNING] = tuning
+    state.num[Count.TUNING] = tuning
     return status
 
 

@@ -47,7 +47,7 @@ from nrmmix.kernels.core.clusters import attach, detach, score_columns
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS
+from nrmmix.kernels.core.state import DONE, Count
 from nrmmix.kernels.measure.weights import log_join_weights
 
 CHAINS, DRAWS = 16, 2500
@@ -77,7 +77,7 @@ def test_partition_posterior(prior):
 @kernel
 def _forgetful(data, state, i, rng):
     """Gibbs that forgets how many clusters there are."""
-    K, k_old = state.num[N_CLUSTERS], state.labels[i]
+    K, k_old = state.num[Count.CLUSTERS], state.labels[i]
     alone = state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.scratch.score

@@ -37,7 +37,7 @@ from scipy.special import logsumexp
 from support.cover import by_turns, each_once
 
 import nrmmix as nm
-from nrmmix.kernels.core.state import SAMPLE
+from nrmmix.kernels.core.state import Block
 from nrmmix.kernels.predictive import draw_measure
 from nrmmix.model.pack import provide
 from nrmmix.model.prior_predictive import simulate_partitions
@@ -121,7 +121,7 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     fit = mixture(measure).fit(init=[0, 0, 1, 1, 1, 0], draws=1, tune=0, chains=1, rng=1)
     (state,) = states_of(fit.posterior, None)
     covariates, K = CovariateWeights(fit.model, prediction_rows(fit.model, None)), state.n_components - 1
-    provide(fit.model, state.data.block, (SAMPLE,))
+    provide(fit.model, state.data.block, (Block.SAMPLE,))
     rng, shares = np.random.default_rng(1), np.zeros((20_000, K))
     for t in range(len(shares)):
         log_weight, _, _, log_rest = draw_measure(state.data, state.state, fit.model.packed.n_theta, rng)

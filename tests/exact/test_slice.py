@@ -34,7 +34,7 @@ from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.methods import named
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import Count
 from nrmmix.kernels.moves.atoms.slice import draw_partition, draw_sizes
 from nrmmix.kernels.moves.shared import sort_together
 
@@ -200,7 +200,7 @@ def mutant(data, state, memory, rng):
     while memory.option[1] == HURRIES and M > 6:
         M = draw_sizes(data, state, memory, rng)
     if memory.option[1] == FORGETS:
-        M = min(M, state.num[N_CLUSTERS] + 1)
+        M = min(M, state.num[Count.CLUSTERS] + 1)
     return draw_partition(data, state, memory, M, rng)
 
 

@@ -23,7 +23,7 @@ from nrmmix.inference.methods import OF_LOCATIONS, named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import allocating
-from nrmmix.kernels.core.state import N_CLUSTERS, OF_ROW, SAMPLE
+from nrmmix.kernels.core.state import OF_ROW, Block, Count
 from nrmmix.kernels.predictive import draw_component
 from nrmmix.model.pack import provide
 from nrmmix.model.prior_predictive import simulate_partitions
@@ -36,7 +36,7 @@ X = np.array([0.0, 0.0, 0.2, 0.4, 0.4, 0.6, 0.9, 1.0])  # with two pairs: six gr
 
 @allocating
 def draw_components(data, state, n_theta, rng):
-    theta = np.zeros((n_theta, state.num[N_CLUSTERS]))
+    theta = np.zeros((n_theta, state.num[Count.CLUSTERS]))
     for k in range(theta.shape[1]):
         draw_component(data, state, theta, k, k, rng)
     return theta
@@ -58,7 +58,7 @@ def successive(
     for chain in chains:  # rows and limits of its own: the data change
         rows = chain.data.rows._replace(y=chain.data.rows.y.copy())
         chain.data = chain.data._replace(rows=rows, limit=chain.data.limit.copy())
-        provide(model, chain.data.block, (SAMPLE,))
+        provide(model, chain.data.block, (Block.SAMPLE,))
     names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
     q = 0 if model.slots is None else len(model.slots.n_codes)
     of_slots = [f"{what} {j}" for what in ("inclusion", "slots in use") for j in range(q)]

@@ -49,9 +49,9 @@ def test_a_call_that_is_given_up_begins_anew(name, monkeypatch):
 
     def hurried(self, *arguments):
         number = next(runs)
-        give_up = threading.Timer(rng.uniform(0, whole.seconds / 5), self.state.num.__setitem__, (layout.HALT, layout.GIVE_UP))
+        give_up = threading.Timer(rng.uniform(0, whole.seconds / 5), self.state.num.__setitem__, (layout.Count.HALT, layout.GIVE_UP))
         if number % 3 == 1:
-            self.state.num[layout.HALT] = layout.GIVE_UP
+            self.state.num[layout.Count.HALT] = layout.GIVE_UP
         elif number % 3 == 2:
             give_up.start()
         usual(self, *arguments)

@@ -7,14 +7,14 @@ from nrmmix.kernels.core.clusters import attach, detach, score_columns
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, NEED_ROOM
+from nrmmix.kernels.core.state import DONE, NEED_ROOM, Count
 from nrmmix.kernels.measure.weights import log_join_weights
 
 
 @kernel
 def _biased(data, state, i, rng):
     """Gibbs that forgets to take the observation out of its own cluster's size: n_c for n_c - 1."""
-    K, k_old = state.num[N_CLUSTERS], state.labels[i]
+    K, k_old = state.num[Count.CLUSTERS], state.labels[i]
     alone = state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.scratch.score
@@ -35,12 +35,12 @@ def _biased(data, state, i, rng):
 
 @entry(MOVE_T)
 def biased_sweep(data, state, memory, rng):
-    for i in range(state.num[CURSOR], state.labels.shape[0]):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[CURSOR] = i
+    for i in range(state.num[Count.CURSOR], state.labels.shape[0]):
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
+            state.num[Count.CURSOR] = i
             return NEED_ROOM
         _biased(data, state, i, rng)
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE
 
 

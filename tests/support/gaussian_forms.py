@@ -11,7 +11,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core.entry import call_density, call_impute, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import DENSITY, IMPUTE, MEAN, SAMPLE
+from nrmmix.kernels.core.state import Block
 from nrmmix.model.pack import arrays_of
 
 MIN_P = 1e-4  # of tests with a fixed seed
@@ -19,24 +19,24 @@ MIN_P = 1e-4  # of tests with a fixed seed
 @kernel
 def sample_columns(data, stat, theta, k, rng):
     for m in range(theta.shape[1]):
-        call_sample(data.block[0, SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
+        call_sample(data.block[0, Block.SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
 
 
 @kernel
 def density_columns(data, theta, work, out, M, i):
-    call_density(data.block[0, DENSITY], data.rows, theta, work, out, data.block[0], M, i)
+    call_density(data.block[0, Block.DENSITY], data.rows, theta, work, out, data.block[0], M, i)
 
 
 @kernel
 def mean_column(data, stat, out, k):
-    call_mean(data.block[0, MEAN], data.rows, stat, out, data.block[0], k, 0)
+    call_mean(data.block[0, Block.MEAN], data.rows, stat, out, data.block[0], k, 0)
 
 
 @kernel
 def impute(data, state, k, i, drawn, rng):
     """The missing cells of row i, again and again; `drawn` (times, d) keeps the rows."""
     for t in range(drawn.shape[0]):
-        call_impute(data.block[0, IMPUTE], data.rows, state.stat, state.scratch.work, data.block[0], k, i, rng)
+        call_impute(data.block[0, Block.IMPUTE], data.rows, state.stat, state.scratch.work, data.block[0], k, i, rng)
         for j in range(drawn.shape[1]):
             drawn[t, j] = data.rows.y[i, j]
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.state import CURSOR, DONE
+from nrmmix.kernels.core.state import DONE, Count
 from nrmmix.kernels.trees import splits
 
 
 @entry(MOVE_T)
 def stay(data, state, memory, rng):
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE
 
 

@@ -20,7 +20,7 @@ def naive_tree(tree: nm.searches.Tree, node: int | None = None) -> Tree:
 
 
 def gardener(grower: TreeGrower, log_marginal) -> Gardener:
-    return Gardener(log_marginal, float(grower.forest.guide[0]), float(grower.state.hyper[layout.SIGMA]))
+    return Gardener(log_marginal, float(grower.forest.guide[0]), float(grower.state.hyper[layout.Hyper.SIGMA]))
 
 
 def agree(found: Tree, wanted: Tree, naive: Gardener) -> bool:

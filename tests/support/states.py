@@ -22,10 +22,10 @@ def started(model, labels, *, locations=None, v=None, R0=None, room=None, trial=
     data, state = arrays_of(model, room or max(n_clusters, 8), trial)
     for name, value in values.items():
         if name == "widths":
-            state.hyper[layout.WIDTH :] = value
+            state.hyper[layout.Hyper.WIDTH :] = value
         else:
-            state.hyper[{"mass": layout.MASS, "sigma": layout.SIGMA}[name]] = value
-    state.hyper[: layout.TAU] = model.prior.kernel_values(*map(float, state.hyper[: layout.TAU]))
+            state.hyper[{"mass": layout.Hyper.MASS, "sigma": layout.Hyper.SIGMA}[name]] = value
+    state.hyper[: layout.Hyper.TAU] = model.prior.kernel_values(*map(float, state.hyper[: layout.Hyper.TAU]))
     if v is not None:
         state.v[:] = v
     if R0 is not None:
@@ -68,17 +68,17 @@ def problem_of(model, data):
         y=model.frame.response, base=base, group=group.reshape(-1), x=x, mu=mu, R0=data.R0.copy(), kernel=kernel,
         marginal=not model.is_regression and model.prior.integrates_u, shared=shared, hyperprior=hyperprior,
         measure={layout.PITMAN_YOR: "pitman-yor", layout.FINITE: "finite", layout.STABLE: "stable"}.get(
-            int(data.setup[layout.MEASURE]), "explicit"),
+            int(data.setup[layout.Setup.MEASURE]), "explicit"),
         components=model.prior.components,
     )
 
 
 def point_of(state):
-    n_clusters = state.num[layout.N_CLUSTERS]
+    n_clusters = state.num[layout.Count.CLUSTERS]
     return naive.Point(
         labels=tuple(int(k) for k in state.labels), locations=tuple(int(p) for p in state.location[:n_clusters]),
-        v=state.v.copy(), mass=float(state.hyper[layout.MASS]), sigma=float(state.hyper[layout.SIGMA]),
-        tau=float(state.hyper[layout.TAU]), widths=state.hyper[layout.WIDTH :].copy(),
+        v=state.v.copy(), mass=float(state.hyper[layout.Hyper.MASS]), sigma=float(state.hyper[layout.Hyper.SIGMA]),
+        tau=float(state.hyper[layout.Hyper.TAU]), widths=state.hyper[layout.Hyper.WIDTH :].copy(),
     )
 
 
@@ -89,7 +89,7 @@ def copy_of(state):
 def check_columns(model, data, state, rtol=1e-8):
     """Every cached number of a state against one built from the labels alone."""
     labels = state.labels
-    K = int(state.num[layout.N_CLUSTERS])
+    K = int(state.num[layout.Count.CLUSTERS])
     members = labels[labels >= 0]
     assert sorted(set(members.tolist())) == list(range(K))
     np.testing.assert_array_equal(state.size[:K], np.bincount(members, minlength=K))
@@ -97,7 +97,7 @@ def check_columns(model, data, state, rtol=1e-8):
     clusters.rebuild(data, fresh)
     rows = 4 + model.n_dim + model.n_dim * (model.n_dim + 1) // 2
     np.testing.assert_allclose(state.stat[:rows, :K], fresh.stat[:rows, :K], rtol=rtol, atol=rtol)
-    sigma, b = state.hyper[layout.SIGMA], state.hyper[layout.TAU] + state.cache.A
+    sigma, b = state.hyper[layout.Hyper.SIGMA], state.hyper[layout.Hyper.TAU] + state.cache.A
     if not model.is_regression:
         wanted = np.log(state.size[:K] - sigma) - np.log(b[0])
         np.testing.assert_allclose(state.cache.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
@@ -105,7 +105,7 @@ def check_columns(model, data, state, rtol=1e-8):
     np.testing.assert_allclose(state.cache.inverse_b, 1 / b, rtol=1e-12)
     np.testing.assert_allclose(state.cache.probability_over_b[:K], state.cache.location_probability[:K] / b, rtol=1e-12)
     for k in range(K):
-        log_K = model.log_kernel(data.distance, state.hyper[layout.WIDTH :]).clip(layout.OUT_OF_REACH)
+        log_K = model.log_kernel(data.distance, state.hyper[layout.Hyper.WIDTH :]).clip(layout.OUT_OF_REACH)
         reach = log_K[data.group[labels == k]].sum(axis=0)
         np.testing.assert_allclose(state.cache.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
         terms = np.log(data.R0) + reach - (state.size[k] - sigma) * np.log(b)
@@ -116,7 +116,7 @@ def started_with_move(model, move, labels, room=40):
     """Kernel arrays at a partition, and the memory of the move."""
     cycle = nm.Cycle([move])
     data, state = arrays_of(model, room, *methods.scratch(cycle, model))
-    state.hyper[: layout.TAU] = model.prior.kernel_values(*map(float, state.hyper[: layout.TAU]))
+    state.hyper[: layout.Hyper.TAU] = model.prior.kernel_values(*map(float, state.hyper[: layout.Hyper.TAU]))
     state.v[:] = 1.7 if model.has_u else 1.0
     chain.start(data, state, np.asarray(labels, np.int64))
     return data, state, methods.program(cycle, model)

@@ -67,24 +67,24 @@ gibbs = total_variation(model, "gibbs")
 # ## A move
 #
 # A move changes the state of a chain so that the posterior stays as it is. This one is a Gibbs sweep through the rows backwards;
-# `gibbs_one` draws the cluster of one row given all others, `NEED_ROOM` asks for more columns, and `CURSOR` is where the sweep goes on.
+# `gibbs_one` draws the cluster of one row given all others, `NEED_ROOM` asks for more columns, and `Count.CURSOR` is where the sweep goes on.
 
 # %%
-from nrmmix.extending import CURSOR, DONE, MOVE_T, N_CLUSTERS, NEED_ROOM, entry, gibbs_one, redraw_cells
+from nrmmix.extending import DONE, MOVE_T, NEED_ROOM, Count, entry, gibbs_one, redraw_cells
 
 
 @entry(MOVE_T)
 def sweep_backwards(data, state, memory, rng):
     n = state.labels.shape[0]
-    for t in range(state.num[CURSOR], n):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[CURSOR] = t
+    for t in range(state.num[Count.CURSOR], n):
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
+            state.num[Count.CURSOR] = t
             return NEED_ROOM
         status = gibbs_one(data, state, n - 1 - t, rng)
         if status != DONE:
             return status
         redraw_cells(data, state, n - 1 - t, rng)  # missing cells that are part of the state
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE
 
 
@@ -104,7 +104,7 @@ backwards = total_variation(model, [Backwards()])
 @entry(MOVE_T)
 def sweep_without_single_rows(data, state, memory, rng):
     for i in range(state.labels.shape[0]):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
             return NEED_ROOM
         if state.size[state.labels[i]] > 1:
             status = gibbs_one(data, state, i, rng)

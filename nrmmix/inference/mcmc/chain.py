@@ -117,7 +117,7 @@ class Chain:
         A move that cannot go on later ends at once where it has to give up, and the chain goes back to where its run began.
         """
         self.control[loop.STOP] = 1
-        self.state.num[layout.HALT] = layout.GIVE_UP if give_up else 1
+        self.state.num[layout.Count.HALT] = layout.GIVE_UP if give_up else 1
 
     def run(self, updates: np.ndarray, tune: int, thin: int) -> None:
         """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1.
@@ -162,26 +162,26 @@ class Chain:
                 self.state = layout.enlarged(self.state)
                 continue
             if status == layout.GIVEN_UP:
-                self.order, self.state.num[layout.CURSOR] = self.order[int(self.state.num[layout.CURSOR]) :], 0
+                self.order, self.state.num[layout.Count.CURSOR] = self.order[int(self.state.num[layout.Count.CURSOR]) :], 0
                 return
             self.order = self.order[len(few) :]
             if status != layout.DONE:
                 self.control[loop.STATUS] = status
                 self.order = self.order[:0]
-            elif not len(self.order) and self.state.num[layout.HEAT] > 0:  # the next sweep, at a higher power of the likelihood
-                self.state.num[layout.HEAT] -= 1
-                self.order = np.arange(len(self.state.labels) if self.state.num[layout.HEAT] > 0 else 0, dtype=np.int64)
+            elif not len(self.order) and self.state.num[layout.Count.HEAT] > 0:  # the next sweep, at a higher power of the likelihood
+                self.state.num[layout.Count.HEAT] -= 1
+                self.order = np.arange(len(self.state.labels) if self.state.num[layout.Count.HEAT] > 0 else 0, dtype=np.int64)
 
     def checkpoint(self, extra_draws: Record) -> Checkpoint:
-        K = int(self.state.num[layout.N_CLUSTERS])
+        K = int(self.state.num[layout.Count.CLUSTERS])
         kept = {name: layout.array_of(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
         if self.data.guide.size:  # the guide's statistics, the last block's, are made anew
-            kept["stat"] = kept["stat"][: self.data.guide[0, -1, layout.STAT]].copy()
+            kept["stat"] = kept["stat"][: self.data.guide[0, -1, layout.Block.STAT]].copy()
         kept |= {name: layout.array_of(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
-        kept["num"][layout.HALT] = 0
+        kept["num"][layout.Count.HALT] = 0
         move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
         generator = dict(self.rng.bit_generator.state)
         found = Checkpoint(self.iteration, generator, kept, extra_draws, (move, call, within), self.order.copy(), self.init)
@@ -208,7 +208,7 @@ def new_chain(
     """
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model), entries=entries_of(cycle))
-    check_start(model, data, labels, state.hyper[layout.WIDTH :])
+    check_start(model, data, labels, state.hyper[layout.Hyper.WIDTH :])
     if model.slots is not None:
         state.codes[:] = model.slots.draw_codes(state.inclusion, rng)
         if codes is not None and codes.shape[1] == state.codes.shape[1]:
@@ -224,7 +224,7 @@ def new_chain(
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
     if heated:
-        state.num[layout.HEAT] = gibbs.HEATED_SWEEPS
+        state.num[layout.Count.HEAT] = gibbs.HEATED_SWEEPS
         order = order if len(order) else np.arange(len(labels), dtype=np.int64)
     chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(put_back, model, cycle))
     if trees:

@@ -121,7 +121,7 @@ class Driver:
     def _turn(self, tune: int, thin: int, deadline: float, began: int, end: int) -> str:
         """One turn of all chains, and why it was cut short."""
         for run in self.runs:
-            run.control[loop.STOP] = run.state.num[layout.HALT] = 0
+            run.control[loop.STOP] = run.state.num[layout.Count.HALT] = 0
         futures = [self.pool.submit(self.workers.turn, run, tune, thin) for run in self.runs]
         pending: set[Future[None]] = set(futures)
         reason, told = "", np.inf

@@ -291,9 +291,9 @@ def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:
     """An exception where a chain broke."""
     for number, run in enumerate(runs):
         if run.control[loop.STATUS] == layout.BROKEN:
-            row = int(run.state.num[layout.BAD_ROW])
+            row = int(run.state.num[layout.Count.BAD_ROW])
             where = f"chain {number}, iteration {run.iteration}: row {model.frame.index[row]!r}"
-            if model.is_regression and (run.state.labels < 0).any() and run.state.num[layout.N_CLUSTERS] == model.prior.components > 0:
+            if model.is_regression and (run.state.labels < 0).any() and run.state.num[layout.Count.CLUSTERS] == model.prior.components > 0:
                 raise ValueError(
                     f"{where} entered when all {model.prior.components} components of {model.prior} were in use, and none reaches it "
                     f"through {model.kernel}; take more components, a wider kernel, or give starting labels as init=."
@@ -308,4 +308,4 @@ def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:
 
 def _label_changes(model: Specification, runs: list[Chain]) -> float:
     """Label changes for each observation and iteration, since the start."""
-    return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
+    return sum(int(run.state.num[layout.Count.MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)

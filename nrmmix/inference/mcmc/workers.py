@@ -101,7 +101,7 @@ class Cluster:
 
 def is_given_up(chain: Chain) -> bool:
     """Whether the chain is to give up its turn."""
-    return bool(chain.state.num[layout.HALT] == layout.GIVE_UP)
+    return bool(chain.state.num[layout.Count.HALT] == layout.GIVE_UP)
 
 
 def workers_of(cores: Any, chains: int, cycle: Cycle) -> Threads | Cluster:

@@ -40,7 +40,7 @@ class TreeGrower:
     def __init__(self, model: Specification, with_trees: bool = True) -> None:
         self.model, self.n = model, model.n_obs
         n, m = self.n, self.n if with_trees else 1
-        self.data, self.state = arrays_of(model, 8, TRIAL, entries=(*layout.OF_COLUMNS, layout.COMBINE))
+        self.data, self.state = arrays_of(model, 8, TRIAL, entries=(*layout.OF_COLUMNS, layout.Block.COMBINE))
         start(self.data, self.state, np.full(n, -1, np.int64))
         left, right, up, size = (np.zeros(n + m, np.int64) for _ in range(4))
         self.forest = Forest(
@@ -93,12 +93,12 @@ class TreeGrower:
 
     def _clear(self) -> None:
         self.scratch.num[:] = 0
-        self.state.num[layout.N_CLUSTERS] = 0
+        self.state.num[layout.Count.CLUSTERS] = 0
         self.state.labels[:] = -1
 
     @property
     def roots_grown(self) -> np.ndarray:
-        return self.scratch.root[: self.state.num[layout.N_CLUSTERS]]
+        return self.scratch.root[: self.state.num[layout.Count.CLUSTERS]]
 
     def grown_labels(self) -> np.ndarray:
         """Return the number of the tree of each row."""
@@ -152,8 +152,8 @@ class TreeGrower:
     def lower_bound(self, tree: Tree) -> float:
         """log of the sum over the tree's partitions of p(X, partition), with u where the joint has it; equation 10."""
         data, state, n = self.data, self.state, self.n
-        psi1 = float(nrm.total_psi1(data, state, state.hyper[layout.SIGMA]))
-        base = self.model.prior.lower_bound_constant(n, float(state.hyper[layout.MASS]), float(state.v[0]), psi1)
+        psi1 = float(nrm.total_psi1(data, state, state.hyper[layout.Hyper.SIGMA]))
+        base = self.model.prior.lower_bound_constant(n, float(state.hyper[layout.Hyper.MASS]), float(state.v[0]), psi1)
         if not self.model.prior.integrates_mass:
             return base + float(tree.log_phi[tree.root])
         # of each further cluster the factor exp(log_next) in place of the guide's
@@ -165,7 +165,7 @@ class TreeGrower:
     def log_hyperprior(self) -> float:
         """Log prior of the hyperparameters that are sampled, up to a constant."""
         rows, hyper = self.data.hyperprior, self.state.hyper
-        return sum(float(nrm.log_hyperprior(rows[j], hyper[j])) for j in (layout.MASS, layout.SIGMA))
+        return sum(float(nrm.log_hyperprior(rows[j], hyper[j])) for j in (layout.Hyper.MASS, layout.Hyper.SIGMA))
 
     def resample(self, labels: np.ndarray, updates: np.ndarray, rng: np.random.Generator) -> None:
         """u and the hyperparameters given a partition, and the guide that follows from them."""
@@ -179,7 +179,7 @@ class TreeGrower:
 
 def _expected_clusters(state: layout.State) -> int:
     """About the number of clusters under the prior, where the weight of a new one depends on how many there are."""
-    sigma, clusters = float(state.hyper[layout.SIGMA]), 1.0
+    sigma, clusters = float(state.hyper[layout.Hyper.SIGMA]), 1.0
     weights = np.exp(state.cache.log_next)
     for m in range(1, len(weights) - 2):
         weight = weights[min(int(clusters), m)]

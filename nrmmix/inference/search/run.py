@@ -113,7 +113,7 @@ def _found(grower: TreeGrower) -> Found:
     if not math.isfinite(bound):
         raise FloatingPointError("the potentials of the tree are no finite numbers; rescale the data or widen the prior.")
     prior = grower.model.prior
-    values = {"mass": float(hyper[layout.MASS]), "sigma": float(hyper[layout.SIGMA]) if prior.records_sigma else 0.0}
+    values = {"mass": float(hyper[layout.Hyper.MASS]), "sigma": float(hyper[layout.Hyper.SIGMA]) if prior.records_sigma else 0.0}
     if grower.model.has_u and not prior.integrates_mass:
         values["u"] = float(grower.state.v[0])
     constant, shared = grower.data.rows.constant, grower.data.shared

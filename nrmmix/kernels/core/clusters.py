@@ -19,24 +19,7 @@ from nrmmix.kernels.core.entry import (
 )
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import rebuild_log_K, weigh_locations
-from nrmmix.kernels.core.state import (
-    AFFINITY,
-    ALONE,
-    COMBINE,
-    DONE,
-    EMPTY,
-    FOUR,
-    MARGINAL,
-    MISSING,
-    N_CLUSTERS,
-    N_MOVED,
-    OWN_OF_FOUR,
-    ROWS_OF_FOUR,
-    SCORE,
-    SCORE_FOUR,
-    TRANSFER,
-    UPDATE,
-)
+from nrmmix.kernels.core.state import DONE, FOUR, MISSING, OWN_OF_FOUR, ROWS_OF_FOUR, Block, Count
 from nrmmix.kernels.measure.weights import has_locations, weigh_with
 
 
@@ -44,7 +27,7 @@ from nrmmix.kernels.measure.weights import has_locations, weigh_with
 @kernel
 def empty_column(data, stat, k):
     for b in range(data.block.shape[0]):
-        call_empty(data.block[b, EMPTY], data.rows, stat, data.block[b], k)
+        call_empty(data.block[b, Block.EMPTY], data.rows, stat, data.block[b], k)
 
 
 @kernel
@@ -52,7 +35,7 @@ def update_column(data, stat, k, i, sign):
     """Add or remove observation i; False when a removal lost its digits and the column must be rebuilt."""
     sound = True
     for b in range(data.block.shape[0]):
-        if call_update(data.block[b, UPDATE], data.rows, stat, data.block[b], k, i, sign) != DONE:
+        if call_update(data.block[b, Block.UPDATE], data.rows, stat, data.block[b], k, i, sign) != DONE:
             sound = False
     return sound
 
@@ -74,7 +57,7 @@ def score_columns(data, stat, work, out, K, i, own):
     What stands in out[K:] may be overwritten.  A family that cannot take i out of `own` to full accuracy gives NaN there.
     """
     for b in range(data.block.shape[0]):
-        call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], K, i, own)
+        call_score(data.block[b, Block.SCORE], data.rows, stat, work, out, data.block[b], K, i, own)
 
 
 @kernel
@@ -83,14 +66,14 @@ def score_four(data, state):
 
     Families must have the entry; their own clusters without themselves, NaN as in `score_columns`.
     """
-    K, W = state.num[N_CLUSTERS], state.scratch.work.shape[0] - 1
+    K, W = state.num[Count.CLUSTERS], state.scratch.work.shape[0] - 1
     out = state.scratch.work[W - FOUR : W]
     i, own = state.scratch.four[ROWS_OF_FOUR : ROWS_OF_FOUR + FOUR], state.scratch.four[OWN_OF_FOUR : OWN_OF_FOUR + FOUR]
     for r in range(FOUR):
         for k in range(K):
             out[r, k] = 0.0
     for b in range(data.block.shape[0]):
-        call_score_four(data.block[b, SCORE_FOUR], data.rows, state.stat, state.scratch.work, out, data.block[b], K, i, own)
+        call_score_four(data.block[b, Block.SCORE_FOUR], data.rows, state.stat, state.scratch.work, out, data.block[b], K, i, own)
 
 
 @kernel
@@ -98,18 +81,18 @@ def score_columns_and_new(data, stat, work, out, K, i):
     """Add to out[:K] the log predictive of i in each column, and to out[K] log p(y_i); column K must be empty."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        if block[ALONE] == 0:
-            call_score(block[SCORE], data.rows, stat, work, out, block, K + 1, i, -1)
+        if block[Block.ALONE] == 0:
+            call_score(block[Block.SCORE], data.rows, stat, work, out, block, K + 1, i, -1)
         else:
             new = out[K]
-            call_score(block[SCORE], data.rows, stat, work, out, block, K, i, -1)
-            out[K] = new + call_alone(block[ALONE], data.rows, block, i)
+            call_score(block[Block.SCORE], data.rows, stat, work, out, block, K, i, -1)
+            out[K] = new + call_alone(block[Block.ALONE], data.rows, block, i)
 
 
 @kernel
 def fill_log_prior_predictive(data, state):
     """data.log_prior_predictive[i] = log p(y_i); the column after the last cluster is lost."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     copy_column(state.stat, state.stat, 0, K)  # scores are those of the first columns
     empty_column(data, state.stat, 0)
     for i in range(data.group.shape[0]):
@@ -124,7 +107,7 @@ def fill_log_prior_predictive(data, state):
 def marginal_column(data, stat, k):
     total = 0.0
     for b in range(data.block.shape[0]):
-        total += call_marginal(data.block[b, MARGINAL], data.rows, stat, data.block[b], k)
+        total += call_marginal(data.block[b, Block.MARGINAL], data.rows, stat, data.block[b], k)
     return total
 
 
@@ -132,7 +115,7 @@ def marginal_column(data, stat, k):
 def combine_columns(data, source_stat, target_stat, source, target):
     """Add the observations of column `source` to those of another column `target`."""
     for b in range(data.block.shape[0]):
-        call_combine(data.block[b, COMBINE], data.rows, source_stat, target_stat, data.block[b], source, target)
+        call_combine(data.block[b, Block.COMBINE], data.rows, source_stat, target_stat, data.block[b], source, target)
 
 
 @kernel
@@ -150,12 +133,12 @@ def affinities(data, stat, k, other, K, out):
     False if one has not; then log unions say the same, as they do where the sum is NaN.
     """
     for b in range(data.block.shape[0]):
-        if data.block[b, AFFINITY] == 0:
+        if data.block[b, Block.AFFINITY] == 0:
             return False
     for m in range(K):
         out[m] = 0.0
     for b in range(data.block.shape[0]):
-        call_affinity(data.block[b, AFFINITY], data.rows, stat, other, out, data.block[b], k, K)
+        call_affinity(data.block[b, Block.AFFINITY], data.rows, stat, other, out, data.block[b], k, K)
     return True
 
 
@@ -177,7 +160,7 @@ def fill_column(data, state, column, k, without):
 @kernel
 def fill_columns(data, state):
     """All statistics of clusters from the observations."""
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         empty_column(data, state.stat, k)
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0:
@@ -190,15 +173,15 @@ def rebuild(data, state):
     fill_columns(data, state)
     if has_locations(state):
         rebuild_log_K(data, state)
-        for k in range(state.num[N_CLUSTERS]):
+        for k in range(state.num[Count.CLUSTERS]):
             weigh_locations(data, state, k)
 
 
 @kernel
 def drop_cluster(state, k):
     """The last cluster moves into the place of k, which nobody is in."""
-    last = state.num[N_CLUSTERS] - 1
-    state.num[N_CLUSTERS] = last
+    last = state.num[Count.CLUSTERS] - 1
+    state.num[Count.CLUSTERS] = last
     if k != last:
         copy_column(state.stat, state.stat, last, k)
         state.size[k] = state.size[last]
@@ -235,18 +218,18 @@ def detach(data, state, i):
 @kernel
 def open_cluster(data, state):
     """A cluster more, without observations."""
-    k = state.num[N_CLUSTERS]
+    k = state.num[Count.CLUSTERS]
     empty_column(data, state.stat, k)
     state.size[k] = 0
     for p in range(state.cache.log_K_sum.shape[1]):
         state.cache.log_K_sum[k, p] = 0.0
-    state.num[N_CLUSTERS] = k + 1
+    state.num[Count.CLUSTERS] = k + 1
 
 
 @kernel
 def attach(data, state, i, k):
     """Put observation i into cluster k; k = K opens a new one."""
-    if k == state.num[N_CLUSTERS]:
+    if k == state.num[Count.CLUSTERS]:
         open_cluster(data, state)
     state.labels[i] = k
     state.size[k] += 1
@@ -257,10 +240,10 @@ def attach(data, state, i, k):
 @kernel
 def relocate(data, state, i, k):
     """Observation i, which may be unassigned (-1), goes to cluster k, another than its own; k = K opens a new one."""
-    state.num[N_MOVED] += 1
+    state.num[Count.MOVED] += 1
     k_old = state.labels[i]
     if k_old >= 0:
-        last = state.num[N_CLUSTERS] - 1
+        last = state.num[Count.CLUSTERS] - 1
         alone = state.size[k_old] == 1
         detach(data, state, i)
         if alone and k == last:  # the last cluster took the place of the emptied one
@@ -272,17 +255,17 @@ def relocate(data, state, i, k):
 def pass_on(data, state, i, k):
     """Move an observation that leaves others behind and joins others, by families' own entries where they have one."""
     k_old, lost = state.labels[i], False
-    state.num[N_MOVED] += 1
+    state.num[Count.MOVED] += 1
     state.labels[i] = k
     state.size[k_old] -= 1
     state.size[k] += 1
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        if block[TRANSFER] != 0:
-            lost |= call_transfer(block[TRANSFER], data.rows, state.stat, block, k_old, k, i) != DONE
+        if block[Block.TRANSFER] != 0:
+            lost |= call_transfer(block[Block.TRANSFER], data.rows, state.stat, block, k_old, k, i) != DONE
         else:
-            lost |= call_update(block[UPDATE], data.rows, state.stat, block, k_old, i, -1.0) != DONE
-            call_update(block[UPDATE], data.rows, state.stat, block, k, i, 1.0)
+            lost |= call_update(block[Block.UPDATE], data.rows, state.stat, block, k_old, i, -1.0) != DONE
+            call_update(block[Block.UPDATE], data.rows, state.stat, block, k, i, 1.0)
     if lost:
         fill_column(data, state, k_old, k_old, -1)
     weigh_with(data, state, i, k_old, -1.0)
@@ -292,7 +275,7 @@ def pass_on(data, state, i, k):
 @kernel
 def score_without(data, state, i, k):
     """Log predictive of member i of cluster k given the other members, from statistics without it."""
-    spare = state.num[N_CLUSTERS] + 2  # behind the columns of new clusters
+    spare = state.num[Count.CLUSTERS] + 2  # behind the columns of new clusters
     copy_column(state.stat, state.stat, k, spare)
     if not update_column(data, state.stat, spare, i, -1.0):
         fill_column(data, state, spare, k, i)

@@ -34,25 +34,7 @@ from nrmmix.kernels.core.entry import (
 from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_index, log_pos, prefetch, take_exp, top_of
-from nrmmix.kernels.core.state import (
-    ADD_LOG_K,
-    COVARIATES,
-    DONE,
-    FACTOR,
-    JOIN,
-    LOCATION_SUM,
-    LOG_KERNEL,
-    LOG_ROW,
-    N_CLUSTERS,
-    OUT_OF_REACH,
-    REBUILD_LOG_K,
-    REFRESH_LOCATIONS,
-    SIGMA,
-    TAU,
-    TINY,
-    WIDTH,
-    WITHOUT,
-)
+from nrmmix.kernels.core.state import DONE, FACTOR, LOG_ROW, OUT_OF_REACH, TINY, Count, Hyper, Setup
 
 LOST, MOST = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
 NEGLIGIBLE = 1e-17  # a share of a sum
@@ -84,8 +66,8 @@ def evaluate_log_K(distance, setup, hyper, by_location, g, first, last):
     P, out = last - first, by_location[LOG_ROW, : last - first]
     for j in range(distance.shape[0]):
         factor = by_location[LOG_ROW if j == 0 else FACTOR, :P]
-        of_one, width = distance[j, g, first:last].reshape((1, 1, P)), hyper[WIDTH + j : WIDTH + j + 1]
-        call_covariate(setup[COVARIATES + j], of_one, width, factor.reshape((1, P)))
+        of_one, width = distance[j, g, first:last].reshape((1, 1, P)), hyper[Hyper.WIDTH + j : Hyper.WIDTH + j + 1]
+        call_covariate(setup[Setup.COVARIATES + j], of_one, width, factor.reshape((1, P)))
         if j > 0:
             add_row(out, factor, 1.0)
     for p in range(P):
@@ -95,7 +77,7 @@ def evaluate_log_K(distance, setup, hyper, by_location, g, first, last):
 
 @kernel
 def evaluate(data, state, g, first, last):
-    call_row(data.setup[LOG_KERNEL], data.distance, data.setup, state.hyper, state.scratch.by_location, g, first, last)
+    call_row(data.setup[Setup.LOG_KERNEL], data.distance, data.setup, state.hyper, state.scratch.by_location, g, first, last)
 
 
 @inlined
@@ -128,7 +110,7 @@ def add_log_K_entry(data, state, g, sign, out):
 @kernel
 def add_log_K(data, state, g, sign, out):
     """out += sign log K(x_g, .)"""
-    call_add(data.setup[ADD_LOG_K], data, state, g, sign, out)
+    call_add(data.setup[Setup.ADD_LOG_K], data, state, g, sign, out)
 
 
 @kernel
@@ -157,7 +139,7 @@ def prefetch_log_K(data, state, g, is_lent):
 @kernel
 def sum_log_K(data, state, is_lent):
     """`log_K_sum` of all clusters, made anew from the rows that `log_row_lent` has."""
-    K, n = state.num[N_CLUSTERS], state.labels.shape[0]
+    K, n = state.num[Count.CLUSTERS], state.labels.shape[0]
     for k in range(K):
         for p in range(state.cache.log_K_sum.shape[1]):
             state.cache.log_K_sum[k, p] = 0.0
@@ -178,7 +160,7 @@ def rebuild_log_K_entry(data, state):
 @kernel
 def rebuild_log_K(data, state):
     """Make log K anew, no matrix being lent."""
-    call_all(data.setup[REBUILD_LOG_K], data, state)
+    call_all(data.setup[Setup.REBUILD_LOG_K], data, state)
 
 
 @fast
@@ -217,14 +199,14 @@ def normalise(terms, top):
 
 @entry(SUM_T)
 def log_location_sum_entry(state, log_K_sum, size, probability):
-    top = log_terms(log_K_sum, log_K_sum, 0.0, state.cache.log_R0, state.cache.log_b, size - state.hyper[SIGMA], probability)
+    top = log_terms(log_K_sum, log_K_sum, 0.0, state.cache.log_R0, state.cache.log_b, size - state.hyper[Hyper.SIGMA], probability)
     return top + math.log(normalise(probability, top))
 
 
 @kernel
 def log_location_sum(data, state, log_K_sum, size, probability):
     """log sum_p R0(p) (tau + A_p)^-(n - sigma) prod K of a cluster of so many; `probability` (P,) becomes the terms, normalised."""
-    return call_sum(data.setup[LOCATION_SUM], state, log_K_sum, size, probability)
+    return call_sum(data.setup[Setup.LOCATION_SUM], state, log_K_sum, size, probability)
 
 
 @kernel
@@ -239,9 +221,9 @@ def refresh_locations_entry(data, state):
     P = state.cache.A.shape[0]
     for p in range(P):
         state.cache.log_R0[p] = math.log(data.R0[p])
-        state.cache.log_b[p] = log_pos(max(state.hyper[TAU] + state.cache.A[p], TINY))
-        state.cache.inverse_b[p] = 1.0 / max(state.hyper[TAU] + state.cache.A[p], TINY)
-    for k in range(state.num[N_CLUSTERS]):
+        state.cache.log_b[p] = log_pos(max(state.hyper[Hyper.TAU] + state.cache.A[p], TINY))
+        state.cache.inverse_b[p] = 1.0 / max(state.hyper[Hyper.TAU] + state.cache.A[p], TINY)
+    for k in range(state.num[Count.CLUSTERS]):
         weigh_locations(data, state, k)
     return DONE
 
@@ -249,7 +231,7 @@ def refresh_locations_entry(data, state):
 @kernel
 def refresh_locations(data, state):
     """Renew what is kept of locations, and of those of all clusters, after any change of v or the kernel; `log_K_sum` has to be right."""
-    call_all(data.setup[REFRESH_LOCATIONS], data, state)
+    call_all(data.setup[Setup.REFRESH_LOCATIONS], data, state)
 
 
 @fast
@@ -295,7 +277,7 @@ def location_weights(data, state, K, g):
 
     Numbers behind score[:K] may be overwritten.
     """
-    call_join(data.setup[JOIN], state, K, g)
+    call_join(data.setup[Setup.JOIN], state, K, g)
 
 
 @kernel
@@ -312,7 +294,7 @@ def location_weight_without_entry(data, state, log_K_sum, probability_over_b, si
     if LOST * whole < NEGLIGIBLE * total and total < MOST and squares < MOST:
         return state.cache.log_size[size - 1] - math.log(total)
     terms, (row, ratio) = state.scratch.by_location[0], log_row(data, state, g)
-    top = log_terms(log_K_sum, row, -ratio, state.cache.log_R0, state.cache.log_b, size - 1 - state.hyper[SIGMA], terms)
+    top = log_terms(log_K_sum, row, -ratio, state.cache.log_R0, state.cache.log_b, size - 1 - state.hyper[Hyper.SIGMA], terms)
     normalise(terms, top)
     multiply(terms, state.cache.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)
@@ -325,7 +307,7 @@ def location_weight_without(data, state, log_K_sum, probability_over_b, size, g)
     With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
     Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
     """
-    return call_without(data.setup[WITHOUT], data, state, log_K_sum, probability_over_b, size, g)
+    return call_without(data.setup[Setup.WITHOUT], data, state, log_K_sum, probability_over_b, size, g)
 
 
 @fast
@@ -346,8 +328,8 @@ def draw_locations(state, rng):
     P = state.cache.A.shape[0]
     terms = state.scratch.by_location[0]
     for p in range(P):
-        state.cache.log_b[p] = log_pos(max(state.hyper[TAU] + state.cache.A[p], TINY))
-    for k in range(state.num[N_CLUSTERS]):
-        power = state.size[k] - state.hyper[SIGMA]
+        state.cache.log_b[p] = log_pos(max(state.hyper[Hyper.TAU] + state.cache.A[p], TINY))
+    for k in range(state.num[Count.CLUSTERS]):
+        power = state.size[k] - state.hyper[Hyper.SIGMA]
         log_terms(state.cache.log_K_sum[k], state.cache.log_K_sum[k], 0.0, state.cache.log_R0, state.cache.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())

@@ -26,22 +26,106 @@ DONE = 1  # an exception inside an entry point returns 0
 NEED_ROOM = 2  # nothing was changed; more columns, please
 BROKEN = 3  # a score was not a number
 LOST_PRECISION = 4  # of families' updates, by cancellation: build the statistics anew
-HALTED = 5  # it was told to halt, and goes on at CURSOR when it is called again
+HALTED = 5  # it was told to halt, and goes on at Count.CURSOR when it is called again
 GIVEN_UP = 6  # it was told to give up: its work is lost, and the chain goes back to where it stood before
 STALE = 7  # of redraws of shared parameters: build the statistics anew
 
-# State.num
-N_CLUSTERS = 0
-CURSOR = 1  # where an interrupted move goes on
-BAD_ROW = 2  # the observation that has no finite score
-N_MOVED = 3  # label changes since the start
-N_SCORED = 4  # (observation, cluster) pairs scored since the start
-TUNING = 5  # 1 before the first draw: moves may still adapt
-HALT = 6  # set by the main thread: moves that can go on later end as soon as they can, and at GIVE_UP the others
-GIVE_UP = 2
-HEAT = 7  # sweeps of the start that are still to come at a power of the likelihood
+
+# The constants of one array stand together, in a named tuple: kernels read its fields as they would numbers.
+
+
+class _Count(NamedTuple):
+    """Places in `State.num`."""
+
+    CLUSTERS: int = 0
+    CURSOR: int = 1  # where an interrupted move goes on
+    BAD_ROW: int = 2  # the observation that has no finite score
+    MOVED: int = 3  # label changes since the start
+    SCORED: int = 4  # (observation, cluster) pairs scored since the start
+    TUNING: int = 5  # 1 before the first draw: moves may still adapt
+    HALT: int = 6  # set by the main thread: moves that can go on later end as soon as they can, and at GIVE_UP the others
+    HEAT: int = 7  # sweeps of the start that are still to come at a power of the likelihood
+
+
+class _Hyper(NamedTuple):
+    """Places in `State.hyper`."""
+
+    MASS: int = 0
+    SIGMA: int = 1
+    TAU: int = 2
+    WIDTH: int = 3  # and following, one per covariate
+
+
+class _Setup(NamedTuple):
+    """Places in `Data.setup`: what a model is, and entry points; 0 where they are not used."""
+
+    JOINT_WITH_V: int = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
+    SHARED_WIDTH: int = 1
+    SCALES: int = 2  # 1: widths scale the matrices of Cache.log_K, each with one column and degree at the end of this array
+    LOG_KERNEL: int = 3  # evaluates log K of a density regression without SCALES
+    SIGMA_DENSITY: int = 4
+    MASS_DENSITY: int = 5
+    WIDTH_DENSITY: int = 6
+    STRETCH_DENSITY: int = 7
+    MEASURE: int = 8  # CRM and following
+    COMPONENTS: int = 9  # of a finite mixture
+    # What several kernels do, so that it is compiled once: of all models,
+    REFRESH: int = 10
+    GROWTH: int = 11
+    SET_KERNEL: int = 12  # of density regression alone,
+    REFRESH_LOCATIONS: int = 13
+    REBUILD_LOG_K: int = 14
+    ADD_LOG_K: int = 15
+    LOCATION_SUM: int = 16
+    JOIN: int = 17
+    WITHOUT: int = 18
+    ALGORITHM8: int = 19  # of models with explicit parameters,
+    REDRAW_CELLS: int = 20  # with cells that are drawn,
+    DRAW_UNSEEN: int = 21  # of density regression too: which it is the random measure says
+    # and following: the kernel of each covariate; then where there are SCALES for each matrix COLUMN and OF_DEGREE
+    COVARIATES: int = 22
+
+
+class _Block(NamedTuple):
+    """Columns of `Data.block`: where the parts of a block of responses begin, and the entry points of its family.
+
+    y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its inputs; then where its part
+    begins of means, stat, theta and constant.  Entry points are in the order of `nrmmix.model.families.base.Entries`; the last ten are 0
+    where a family does without.
+    """
+
+    FIRST: int = 0
+    LAST: int = 1
+    INPUT: int = 2
+    INPUT_LAST: int = 3
+    MEANS: int = 4
+    STAT: int = 5
+    THETA: int = 6
+    CONSTANT: int = 7
+    EMPTY: int = 8
+    UPDATE: int = 9
+    SCORE: int = 10
+    MARGINAL: int = 11
+    SAMPLE: int = 12
+    DENSITY: int = 13
+    MEAN: int = 14
+    MEAN_THETA: int = 15
+    ALONE: int = 16
+    IMPUTE: int = 17
+    REDRAW: int = 18
+    COMBINE: int = 19
+    AFFINITY: int = 20
+    SCORE_FOUR: int = 21
+    TRANSFER: int = 22
+    BOUND: int = 23
+    SCORE_GAPS: int = 24
+    REDRAW_SHARED: int = 25
+
+
+Count, Hyper, Setup, Block = _Count(), _Hyper(), _Setup(), _Block()
+
+GIVE_UP = 2  # a value of HALT, beside 0 and 1
 HEED_EVERY = 1024  # observations between two looks at it
-NUM = 8
 
 # Scratch.four
 FOUR = 4  # observations that a sweep scores at once
@@ -52,11 +136,6 @@ CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 LOG_ROW, FACTOR = 4, 5  # a row of log K, and of one of its factors
 LOCATION_ROWS = 6
 
-# State.hyper
-MASS = 0
-SIGMA = 1
-TAU = 2
-WIDTH = 3  # and following, one per covariate
 # Data.hyperprior has a row for each entry of hyper: kind and two parameters.
 FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 
@@ -66,41 +145,23 @@ MISSING, CENSORED, CENSORED_COUNT = 1, 2, 3
 # Columns of Data.censored
 OF_ROW, OF_COLUMN, IS_COUNT = 0, 1, 2
 
-# Data.setup
-JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
-SHARED_WIDTH = 1
-SCALES = 2  # 1: widths scale the matrices of Cache.log_K, each with one column and degree at the end of this array
-# entry points; 0 where they are not used
-LOG_KERNEL = 3  # evaluates log K of a density regression without SCALES
-SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
-MEASURE = 8  # one of the following
-COMPONENTS = 9  # of a finite mixture
-# Entry points of what several kernels do, so that it is compiled once: of all models, and of density regression alone.
-REFRESH, GROWTH = 10, 11
-SET_KERNEL, REFRESH_LOCATIONS, REBUILD_LOG_K, ADD_LOG_K, LOCATION_SUM, JOIN, WITHOUT = 12, 13, 14, 15, 16, 17, 18
-ALGORITHM8, REDRAW_CELLS = 19, 20  # and of models with explicit parameters, and with cells that are drawn
-DRAW_UNSEEN = 21  # of density regression too: which it is the random measure says
-COVARIATES = 22  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
+# Data.setup[Setup.COVARIATES:]
 COLUMN, OF_DEGREE = 0, 1  # the covariate whose width scales it, -1 where none does; k: it is -d^k / k times width^-k
 LOGARITHM = -1  # in place of a degree: it is -d times -log width
 # The random measure.  CRM: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
 # PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  GIBBS_TYPE: Data.log_V.
 CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
 
-# Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
-# inputs; then where its part begins of means, stat, theta and constant.
-FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
-# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last ten are 0 where a family does without.
-EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-COMBINE, AFFINITY, SCORE_FOUR, TRANSFER, BOUND, SCORE_GAPS, REDRAW_SHARED = 19, 20, 21, 22, 23, 24, 25
-BLOCK = 26
-# What asks for them: every chain, search and prediction; Gibbs sweeps; moves that draw the parameters of atoms; trees; expected responses.
-OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW, SCORE_GAPS, REDRAW_SHARED)
-OF_SWEEPS = (SCORE_FOUR, TRANSFER)
-OF_ATOMS = (SAMPLE, DENSITY)
-OF_UNIONS = (COMBINE, AFFINITY)
-OF_MEANS = (MEAN, MEAN_THETA)
-ENTRIES = tuple(range(EMPTY, BLOCK))
+# What asks for entry points of families: every chain, search and prediction; Gibbs sweeps; moves that draw the parameters of atoms; trees;
+# expected responses.
+OF_COLUMNS = (
+    Block.EMPTY, Block.UPDATE, Block.SCORE, Block.MARGINAL, Block.ALONE, Block.IMPUTE, Block.REDRAW, Block.SCORE_GAPS, Block.REDRAW_SHARED,
+)
+OF_SWEEPS = (Block.SCORE_FOUR, Block.TRANSFER)
+OF_ATOMS = (Block.SAMPLE, Block.DENSITY)
+OF_UNIONS = (Block.COMBINE, Block.AFFINITY)
+OF_MEANS = (Block.MEAN, Block.MEAN_THETA)
+ENTRIES = tuple(range(Block.EMPTY, len(Block)))
 
 
 @handle
@@ -120,18 +181,18 @@ class Data(NamedTuple):
     """Constant during a run."""
 
     rows: Rows
-    block: I2  # (blocks, BLOCK) int64
+    block: I2  # (blocks, len(Block)) int64
     log_prior_predictive: F1  # (n,) log p(y_i)
     group: I1  # (n,) covariate group
     group_size: F1  # (G,) float64
     distance: F3  # (D, G, P)
     R0: F1  # (P,)
     hyperprior: F2  # (3 + D, 3)
-    setup: I1  # (COVARIATES + D + 2 S,) int64; S = 0 where there are no SCALES
+    setup: I1  # (Setup.COVARIATES + D + 2 S,) int64; S = 0 where there are no SCALES
     explicit: I1  # rows of stat that hold parameters; none where all families are conjugate
     shared: I1  # places in rows.constant of parameters that all clusters share, drawn given all of them
     log_V: F2  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
-    guide: I3  # (2, blocks + 1, BLOCK) of `nrmmix.kernels.trees.guide_data`; (0, 0, BLOCK) where trees have no guide of their own
+    guide: I3  # (2, blocks + 1, len(Block)) of `nrmmix.kernels.trees.guide_data`; (0, 0, len(Block)) where trees have no guide of their own
     log_guide: F1  # (n,) log p(y_i, x_i) by the guide; likewise (0,)
     code_log_K: F3  # (q, 1 + N, G) log kernels of the codes of sparse products, 0 of code 0; (0, 0, 0) for other kernels
     code_K: F3  # and their exponentials
@@ -262,7 +323,7 @@ class State(NamedTuple):
     hyper: F1  # (3 + D,)
     codes: I2  # (P, q) codes of the slots of sparse products, see `nrmmix.kernels.measure.codes`; (0, 0) for other kernels
     inclusion: F1  # (q,) chances with which slots use covariates; (0,) for other kernels
-    num: I1  # (NUM,) int64 counts and flags
+    num: I1  # (len(Count),) int64 counts and flags
     step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
     cache: Cache
     scratch: Scratch

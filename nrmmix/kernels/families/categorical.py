@@ -15,7 +15,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos, log_rising
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import DONE, Block
 from nrmmix.kernels.families.shared import add, clear, draw_log_shares, padded, places, shares
 
 LEVELS, STARTS = 0, 1  # in Rows.constant
@@ -81,8 +81,8 @@ def categorical_combine(rows, source, target, block, k, m):
 @kernel
 def _level(rows, block, i, j):
     """The level that row i has in response j; T, that of zeros, where it is missing or there is no such response."""
-    o, first = block[CONSTANT], block[FIRST]
-    if j < block[LAST] - first and not math.isnan(rows.y[i, first + j]):
+    o, first = block[Block.CONSTANT], block[Block.FIRST]
+    if j < block[Block.LAST] - first and not math.isnan(rows.y[i, first + j]):
         return int(rows.constant[o + STARTS + j]) + int(rows.y[i, first + j])
     return int(rows.constant[o + LEVELS])
 
@@ -90,7 +90,7 @@ def _level(rows, block, i, j):
 @fast
 def _add_logs(rows, logs, base, out, block, K, i):
     """out[:K] += rows of `logs` for the levels of row i, four at a time."""
-    for j in range(0, block[LAST] - block[FIRST], 4):
+    for j in range(0, block[Block.LAST] - block[Block.FIRST], 4):
         r0, r1 = base + _level(rows, block, i, j), base + _level(rows, block, i, j + 1)
         r2, r3 = base + _level(rows, block, i, j + 2), base + _level(rows, block, i, j + 3)
         for k in range(K):
@@ -119,8 +119,8 @@ def _without(rows, stat, block, k, i):
 @entry(SCORE_T)
 def categorical_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
-    T = int(rows.constant[block[CONSTANT] + LEVELS])
-    _add_logs(rows, stat, block[STAT] + T, out, block, padded(K, stat, out), i)
+    T = int(rows.constant[block[Block.CONSTANT] + LEVELS])
+    _add_logs(rows, stat, block[Block.STAT] + T, out, block, padded(K, stat, out), i)
     if own >= 0:
         out[own] = before + _without(rows, stat, block, own, i)
     return DONE
@@ -141,7 +141,7 @@ def categorical_marginal(rows, stat, block, k):
 @entry(SAMPLE_T)
 def categorical_sample(rows, stat, theta, block, k, m, rng):
     s, o, first, d = places(block)
-    t, alpha = block[THETA], o + STARTS + 2 * d + 1
+    t, alpha = block[Block.THETA], o + STARTS + 2 * d + 1
     for j in range(d):
         start, stop = int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])
         draw_log_shares(rows.constant, stat, theta, alpha + start, s + start, t + start, stop - start, k, m, rng)
@@ -151,32 +151,32 @@ def categorical_sample(rows, stat, theta, block, k, m, rng):
 
 @entry(DENSITY_T)
 def categorical_density(rows, theta, work, out, block, M, i):
-    _add_logs(rows, theta, block[THETA], out, block, M, i)
+    _add_logs(rows, theta, block[Block.THETA], out, block, M, i)
     return DONE
 
 
 @entry(MEAN_T)
 def categorical_mean(rows, stat, out, block, k, i):
     """Probability of each level."""
-    o = block[CONSTANT]
-    for j in range(block[LAST] - block[FIRST]):
+    o = block[Block.CONSTANT]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
         for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
-            out[block[MEANS] + level] = probability(rows, stat, block, k, j, level)
+            out[block[Block.MEANS] + level] = probability(rows, stat, block, k, j, level)
     return DONE
 
 
 @entry(MEAN_T)
 def bernoulli_mean(rows, stat, out, block, k, i):
     """Probability of 1, the second of two levels."""
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = probability(rows, stat, block, k, j, 2 * j + 1)
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        out[block[Block.MEANS] + j] = probability(rows, stat, block, k, j, 2 * j + 1)
     return DONE
 
 
 @entry(MEAN_T)
 def bernoulli_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = math.exp(theta[block[THETA] + 2 * j + 1, m])
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        out[block[Block.MEANS] + j] = math.exp(theta[block[Block.THETA] + 2 * j + 1, m])
     return DONE
 
 

@@ -11,27 +11,27 @@ import math
 
 from nrmmix.kernels.core.entry import MEAN_T, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, THETA
+from nrmmix.kernels.core.state import DONE, Block
 from nrmmix.kernels.families.categorical import STARTS, probability
 
 
 @kernel
 def _put(rows, out, block, j, p):
     """The mean of response j, which has its value with probability p."""
-    d = block[LAST] - block[FIRST]
-    value = rows.constant[block[CONSTANT] + STARTS + 4 * d + 1 + j]
-    out[block[MEANS] + j] += p * (value - out[block[MEANS] + j])
+    d = block[Block.LAST] - block[Block.FIRST]
+    value = rows.constant[block[Block.CONSTANT] + STARTS + 4 * d + 1 + j]
+    out[block[Block.MEANS] + j] += p * (value - out[block[Block.MEANS] + j])
 
 
 @entry(MEAN_T)
 def hurdle_mean(rows, stat, out, block, k, i):
-    for j in range(block[LAST] - block[FIRST]):
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
         _put(rows, out, block, j, probability(rows, stat, block, k, j, 2 * j + 1))
     return DONE
 
 
 @entry(MEAN_T)
 def hurdle_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        _put(rows, out, block, j, math.exp(theta[block[THETA] + 2 * j + 1, m]))
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        _put(rows, out, block, j, math.exp(theta[block[Block.THETA] + 2 * j + 1, m]))
     return DONE

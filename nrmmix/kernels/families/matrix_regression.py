@@ -22,7 +22,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_PRECISION, MEANS, STALE, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, STALE, Block
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 from nrmmix.kernels.families.regression import JACOBIAN, LEAST, NU, START, draw_shrinkage
 
@@ -45,14 +45,14 @@ def n_work(q, d):
 @inlined
 def _sizes(block):
     """Return the numbers of inputs and responses."""
-    return block[INPUT_LAST] - block[INPUT], block[LAST] - block[FIRST]
+    return block[Block.INPUT_LAST] - block[Block.INPUT], block[Block.LAST] - block[Block.FIRST]
 
 
 @inlined
 def _places(block):
     """First rows of the factors of P_n and of S_n, and of scratch: of inputs, of what is made of them, of residuals."""
-    q, d = block[INPUT_LAST] - block[INPUT], block[LAST] - block[FIRST]
-    P = block[STAT] + MEAN + q * d
+    q, d = block[Block.INPUT_LAST] - block[Block.INPUT], block[Block.LAST] - block[Block.FIRST]
+    P = block[Block.STAT] + MEAN + q * d
     S = P + q * (q + 1) // 2
     z = S + d * (d + 1) // 2
     return P, S, z, z + q, z + 2 * q
@@ -62,7 +62,7 @@ def _places(block):
 def _prior(block):
     """Places in the constants of shrinkage, scale and marginal."""
     q, d = _sizes(block)
-    shrinkage = block[CONSTANT] + START + q * d
+    shrinkage = block[Block.CONSTANT] + START + q * d
     return shrinkage, shrinkage + q, shrinkage + 2 * q + d
 
 
@@ -84,7 +84,7 @@ def _log_diagonal(stat, p, d, k):
 def _refresh(rows, stat, block, k):
     _, d = _sizes(block)
     _, S, _, _, _ = _places(block)
-    s = block[STAT]
+    s = block[Block.STAT]
     marginal = _prior(block)[2] + int(stat[s, k])
     stat[s + 1, k] = rows.constant[marginal + 1] - rows.constant[marginal] + _log_diagonal(stat, S, d, k)
 
@@ -104,10 +104,10 @@ def _diagonal(rows, first, stat, p, d, k):
 def matrix_regression_empty(rows, stat, block, k):
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
-    s = block[STAT]
+    s = block[Block.STAT]
     stat[s, k] = 0.0
     for a in range(q * d):
-        stat[s + MEAN + a, k] = rows.constant[block[CONSTANT] + START + a]
+        stat[s + MEAN + a, k] = rows.constant[block[Block.CONSTANT] + START + a]
     shrinkage, scale, _ = _prior(block)
     _diagonal(rows, shrinkage, stat, P, q, k)
     _diagonal(rows, scale, stat, S, d, k)
@@ -123,7 +123,7 @@ def _gain(stat, block, k, sign, begin):
     """
     q, d = _sizes(block)
     P, S, z, w, e = _places(block)
-    mean = block[STAT] + MEAN
+    mean = block[Block.STAT] + MEAN
     left = 1.0
     for a in range(q):  # L^-1 z
         x = stat[z + a, k]
@@ -154,16 +154,16 @@ def _gain(stat, block, k, sign, begin):
 @entry(UPDATE_T)
 def matrix_regression_update(rows, stat, block, k, i, sign):
     """The mean, then rank-one updates of both factors."""
-    if math.isnan(rows.y[i, block[FIRST]]):
+    if math.isnan(rows.y[i, block[Block.FIRST]]):
         return DONE
     q, d = _sizes(block)
     _, _, z, _, e = _places(block)
-    s = block[STAT]
+    s = block[Block.STAT]
     stat[s, k] += sign
     for j in range(d):
-        stat[e + j, k] = rows.y[i, block[FIRST] + j]
+        stat[e + j, k] = rows.y[i, block[Block.FIRST] + j]
     for a in range(q):
-        x = rows.y[i, block[INPUT] + a]
+        x = rows.y[i, block[Block.INPUT] + a]
         stat[z + a, k] = x
         for j in range(d):
             stat[e + j, k] -= x * stat[s + MEAN + a * d + j, k]
@@ -180,7 +180,7 @@ def matrix_regression_combine(rows, source, target, block, k, m):
     """
     q, d = _sizes(block)
     P, S, z, _, e = _places(block)
-    s = block[STAT]
+    s = block[Block.STAT]
     G = s + MEAN
     if source[s, k] == 0.0:
         return DONE
@@ -210,7 +210,7 @@ def matrix_regression_combine(rows, source, target, block, k, m):
         for a in range(q):
             target[z + a, m] = root if a == c else 0.0
         for j in range(d):
-            target[e + j, m] = root * (rows.constant[block[CONSTANT] + START + c * d + j] - target[G + c * d + j, m])
+            target[e + j, m] = root * (rows.constant[block[Block.CONSTANT] + START + c * d + j] - target[G + c * d + j, m])
         _gain(target, block, m, -1.0, c)
     for j in range(d):
         for a in range(j, d):
@@ -288,11 +288,11 @@ def _without(rows, stat, work, block, k, i):
     """Log predictive of member i given the other members: |S_(n-1)| = t |S_n|; NaN when too few digits are left."""
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
-    s = block[STAT]
+    s = block[Block.STAT]
     for j in range(d):
-        work[q + j, k] = rows.y[i, block[FIRST] + j]
+        work[q + j, k] = rows.y[i, block[Block.FIRST] + j]
     for a in range(q):
-        x = rows.y[i, block[INPUT] + a]
+        x = rows.y[i, block[Block.INPUT] + a]
         work[a, k] = x
         for j in range(d):
             work[q + j, k] -= x * stat[s + MEAN + a * d + j, k]
@@ -305,18 +305,18 @@ def _without(rows, stat, work, block, k, i):
     n = int(stat[s, k])
     marginal = _prior(block)[2] + n
     constant = rows.constant[marginal] - rows.constant[marginal - 1] + _log_diagonal(stat, S, d, k)
-    nu = rows.constant[block[CONSTANT] + NU]
+    nu = rows.constant[block[Block.CONSTANT] + NU]
     return constant + 0.5 * (d * math.log(left) + (nu + n - 1.0) * math.log(t))
 
 
 @entry(SCORE_T)
 def matrix_regression_score(rows, stat, work, out, block, K, i, own):
-    if math.isnan(rows.y[i, block[FIRST]]):
+    if math.isnan(rows.y[i, block[Block.FIRST]]):
         return DONE
     before = out[own] if own >= 0 else 0.0
     q, d = _sizes(block)
-    nu = rows.constant[block[CONSTANT] + NU]
-    _score(rows.y, stat, work, out, block[STAT], block[INPUT], q, block[FIRST], d, nu, K, i)
+    nu = rows.constant[block[Block.CONSTANT] + NU]
+    _score(rows.y, stat, work, out, block[Block.STAT], block[Block.INPUT], q, block[Block.FIRST], d, nu, K, i)
     if own >= 0:
         out[own] = before + _without(rows, stat, work, block, own, i)
     return DONE
@@ -327,7 +327,7 @@ def matrix_regression_marginal(rows, stat, block, k):
     """marginal[n] + (d/2) (log|D| - log|P_n|) + (nu/2) log|S_0| - (nu + n)/2 log|S_n|."""
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
-    n, nu = int(stat[block[STAT], k]), rows.constant[block[CONSTANT] + NU]
+    n, nu = int(stat[block[Block.STAT], k]), rows.constant[block[Block.CONSTANT] + NU]
     shrinkage, scale, marginal = _prior(block)
     value = rows.constant[marginal + n]
     value += d * _log_diagonal(stat, P, q, k)
@@ -347,8 +347,8 @@ def _sample(rows, stat, theta, t, block, k, m, rng):
     """
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
-    s = block[STAT]
-    nu_n = rows.constant[block[CONSTANT] + NU] + stat[s, k]
+    s = block[Block.STAT]
+    nu_n = rows.constant[block[Block.CONSTANT] + NU] + stat[s, k]
     G, W = t + 1, t + 1 + q * d
     log_det = 0.0
     for a in range(d):  # A' into the place of W
@@ -390,7 +390,7 @@ def _sample(rows, stat, theta, t, block, k, m, rng):
 
 @entry(SAMPLE_T)
 def matrix_regression_sample(rows, stat, theta, block, k, m, rng):
-    _sample(rows, stat, theta, block[THETA], block, k, m, rng)
+    _sample(rows, stat, theta, block[Block.THETA], block, k, m, rng)
     return DONE
 
 
@@ -404,14 +404,14 @@ def matrix_regression_redraw_shared(rows, stat, block, K, rng):
     G, W = t + 1, t + 1 + q * d
     for k in range(K):
         _sample(rows, stat, stat, t, block, k, k, rng)
-    nu = rows.constant[block[CONSTANT] + NU]
+    nu = rows.constant[block[Block.CONSTANT] + NU]
     for j in range(d):
         total = 0.0
         for k in range(K):
             for r in range(d):
                 total += stat[W + r * d + j, k] * stat[W + r * d + j, k]
         rows.constant[scale + j] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
-    group = rows.constant[scale + d : scale + d + q]
+    group, start = rows.constant[scale + d : scale + d + q], block[Block.CONSTANT] + START
     for a in range(q):
         if group[a] != a:
             continue
@@ -423,18 +423,18 @@ def matrix_regression_redraw_shared(rows, stat, block, K, rng):
                     for r in range(d):
                         x = 0.0
                         for j in range(d):
-                            x += stat[W + r * d + j, k] * (stat[G + b * d + j, k] - rows.constant[block[CONSTANT] + START + b * d + j])
+                            x += stat[W + r * d + j, k] * (stat[G + b * d + j, k] - rows.constant[start + b * d + j])
                         total += x * x
-        draw_shrinkage(rows.constant, block[CONSTANT], shrinkage, group, a, total, count, rng)
+        draw_shrinkage(rows.constant, block[Block.CONSTANT], shrinkage, group, a, total, count, rng)
     return STALE
 
 
 @fast
 def _density(rows, theta, work, out, block, M, i):
-    t = block[THETA]
-    first, response = block[INPUT], block[FIRST]
-    q, d = block[INPUT_LAST] - first, block[LAST] - response
-    constant = rows.constant[block[CONSTANT] + JACOBIAN] - 0.5 * d * LOG_TWO_PI
+    t = block[Block.THETA]
+    first, response = block[Block.INPUT], block[Block.FIRST]
+    q, d = block[Block.INPUT_LAST] - first, block[Block.LAST] - response
+    constant = rows.constant[block[Block.CONSTANT] + JACOBIAN] - 0.5 * d * LOG_TWO_PI
     for m in range(M):
         out[m] += constant + theta[t, m]
     for j in range(d):
@@ -459,7 +459,7 @@ def _density(rows, theta, work, out, block, M, i):
 
 @entry(DENSITY_T)
 def matrix_regression_density(rows, theta, work, out, block, M, i):
-    if not math.isnan(rows.y[i, block[FIRST]]):
+    if not math.isnan(rows.y[i, block[Block.FIRST]]):
         _density(rows, theta, work, out, block, M, i)
     return DONE
 
@@ -470,17 +470,17 @@ def _products(rows, coefficients, first, out, block, k, i):
     for j in range(d):
         total = 0.0
         for a in range(q):
-            total += rows.y[i, block[INPUT] + a] * coefficients[first + a * d + j, k]
-        out[block[MEANS] + j] = total
+            total += rows.y[i, block[Block.INPUT] + a] * coefficients[first + a * d + j, k]
+        out[block[Block.MEANS] + j] = total
 
 
 @entry(MEAN_T)
 def matrix_regression_mean(rows, stat, out, block, k, i):
-    _products(rows, stat, block[STAT] + MEAN, out, block, k, i)
+    _products(rows, stat, block[Block.STAT] + MEAN, out, block, k, i)
     return DONE
 
 
 @entry(MEAN_T)
 def matrix_regression_mean_theta(rows, theta, out, block, m, i):
-    _products(rows, theta, block[THETA] + 1, out, block, m, i)
+    _products(rows, theta, block[Block.THETA] + 1, out, block, m, i)
     return DONE

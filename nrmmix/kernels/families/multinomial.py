@@ -1,6 +1,6 @@
 """Multinomial components, Dirichlet prior: rows of counts over a vocabulary, given their totals.
 
-Counts are sparse, those of row i at `Rows.indptr[FIRST + i]` and on.  Multinomial coefficients are left out.
+Counts are sparse, those of row i at `Rows.indptr[Block.FIRST + i]` and on.  Multinomial coefficients are left out.
 
 Rows of stat: counts of the d words; their total.
 Constants: d; the sum of the concentrations; concentrations (d); reach (d), see `nrmmix.kernels.families.rising`; the number of entries
@@ -13,7 +13,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.entry import AFFINITY_T, COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import log_rising
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import DONE, Block
 from nrmmix.kernels.families.rising import gather, ones, take_logs
 from nrmmix.kernels.families.shared import add, clear, draw_log_shares, padded, shares
 
@@ -22,19 +22,19 @@ WORDS, TOTAL, ALPHA = 0, 1, 2  # in Rows.constant
 
 @entry(EMPTY_T)
 def multinomial_empty(rows, stat, block, k):
-    s = block[STAT]
-    clear(stat, s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1, k)
+    s = block[Block.STAT]
+    clear(stat, s, s + int(rows.constant[block[Block.CONSTANT] + WORDS]) + 1, k)
     return DONE
 
 
 @kernel
 def _add(rows, stat, block, k, i, sign):
-    s = block[STAT]
+    s = block[Block.STAT]
     total = 0.0
-    for p in range(rows.indptr[block[FIRST] + i], rows.indptr[block[FIRST] + i + 1]):
+    for p in range(rows.indptr[block[Block.FIRST] + i], rows.indptr[block[Block.FIRST] + i + 1]):
         stat[s + rows.indices[p], k] += sign * rows.counts[p]
         total += rows.counts[p]
-    stat[s + int(rows.constant[block[CONSTANT] + WORDS]), k] += sign * total
+    stat[s + int(rows.constant[block[Block.CONSTANT] + WORDS]), k] += sign * total
 
 
 @entry(UPDATE_T)
@@ -45,8 +45,8 @@ def multinomial_update(rows, stat, block, k, i, sign):
 
 @entry(COMBINE_T)
 def multinomial_combine(rows, source, target, block, k, m):
-    s = block[STAT]
-    add(source, target, s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1, k, m)
+    s = block[Block.STAT]
+    add(source, target, s, s + int(rows.constant[block[Block.CONSTANT] + WORDS]) + 1, k, m)
     return DONE
 
 
@@ -56,7 +56,7 @@ def multinomial_score(rows, stat, work, out, block, K, i, own):
     if own >= 0:  # counts are whole numbers: what is taken out comes back to the last bit
         _add(rows, stat, block, own, i, -1.0)
     K = padded(K, stat, out)
-    s, o, f = block[STAT], block[CONSTANT], block[FIRST]
+    s, o, f = block[Block.STAT], block[Block.CONSTANT], block[Block.FIRST]
     d = int(rows.constant[o + WORDS])
     product = work[0]
     ones(product, K)
@@ -77,13 +77,13 @@ def multinomial_score(rows, stat, work, out, block, K, i, own):
 @kernel
 def _table(rows, block):
     """Return where the table of log rising factorials begins in the constants, and its length."""
-    at = block[CONSTANT] + ALPHA + 2 * int(rows.constant[block[CONSTANT] + WORDS])
+    at = block[Block.CONSTANT] + ALPHA + 2 * int(rows.constant[block[Block.CONSTANT] + WORDS])
     return at + 1, int(rows.constant[at])
 
 
 @entry(MARGINAL_T)
 def multinomial_marginal(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
+    s, o = block[Block.STAT], block[Block.CONSTANT]
     d = int(rows.constant[o + WORDS])
     table, length = _table(rows, block)
     total = -log_rising(rows.constant[o + TOTAL], stat[s + d, k])
@@ -96,7 +96,7 @@ def multinomial_marginal(rows, stat, block, k):
 
 @entry(AFFINITY_T, fast=True)
 def multinomial_affinity(rows, stat, other, out, block, k, K):
-    s, o = block[STAT], block[CONSTANT]
+    s, o = block[Block.STAT], block[Block.CONSTANT]
     d = int(rows.constant[o + WORDS])
     table, length = _table(rows, block)
     constant, alpha = rows.constant, rows.constant[o + TOTAL]
@@ -124,15 +124,15 @@ def multinomial_affinity(rows, stat, other, out, block, k, K):
 
 @entry(SAMPLE_T)
 def multinomial_sample(rows, stat, theta, block, k, m, rng):
-    o = block[CONSTANT]
+    o = block[Block.CONSTANT]
     d = int(rows.constant[o + WORDS])
-    draw_log_shares(rows.constant, stat, theta, o + ALPHA, block[STAT], block[THETA], d, k, m, rng)
+    draw_log_shares(rows.constant, stat, theta, o + ALPHA, block[Block.STAT], block[Block.THETA], d, k, m, rng)
     return DONE
 
 
 @entry(DENSITY_T, fast=True)
 def multinomial_density(rows, theta, work, out, block, M, i):
-    t, f = block[THETA], block[FIRST]
+    t, f = block[Block.THETA], block[Block.FIRST]
     for p in range(rows.indptr[f + i], rows.indptr[f + i + 1]):
         w, c = rows.indices[p], rows.counts[p]
         for m in range(M):
@@ -143,11 +143,11 @@ def multinomial_density(rows, theta, work, out, block, M, i):
 @entry(MEAN_T)
 def multinomial_mean(rows, stat, out, block, k, i):
     """Expected share of each word."""
-    s, o = block[STAT], block[CONSTANT]
+    s, o = block[Block.STAT], block[Block.CONSTANT]
     d = int(rows.constant[o + WORDS])
     total = rows.constant[o + TOTAL] + stat[s + d, k]
     for w in range(d):
-        out[block[MEANS] + w] = (rows.constant[o + ALPHA + w] + stat[s + w, k]) / total
+        out[block[Block.MEANS] + w] = (rows.constant[o + ALPHA + w] + stat[s + w, k]) / total
     return DONE
 
 

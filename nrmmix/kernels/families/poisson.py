@@ -17,7 +17,7 @@ import numpy as np
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_log_gamma, log1p_pos, log_pos, log_rising
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_PRECISION, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, Block
 from nrmmix.kernels.families.rising import SMALL, gather, ones, take_logs
 from nrmmix.kernels.families.shared import LOST, clear, padded, places
 
@@ -36,14 +36,14 @@ def _log_factorial(y):
 
 @kernel
 def _exposure(rows, block, i):
-    return rows.y[i, block[INPUT]] if block[INPUT_LAST] > block[INPUT] else 1.0
+    return rows.y[i, block[Block.INPUT]] if block[Block.INPUT_LAST] > block[Block.INPUT] else 1.0
 
 
 @kernel
 def _refresh(rows, stat, block, k, j):
-    o, r = block[CONSTANT], block[STAT] + 1 + EACH * j
-    B = rows.constant[o + block[LAST] - block[FIRST] + j] + stat[r + 1, k]
-    if block[INPUT_LAST] > block[INPUT]:
+    o, r = block[Block.CONSTANT], block[Block.STAT] + 1 + EACH * j
+    B = rows.constant[o + block[Block.LAST] - block[Block.FIRST] + j] + stat[r + 1, k]
+    if block[Block.INPUT_LAST] > block[Block.INPUT]:
         stat[r + 2, k] = 1.0 / B
         stat[r + 3, k] = math.log(B)
     else:
@@ -76,7 +76,7 @@ def poisson_update(rows, stat, block, k, i, sign):
         stat[s, k] += sign * (y * log_e - _log_factorial(y))
         stat[r, k] += sign * y
         stat[r + 1, k] += sign * e
-        if b + stat[r + 1, k] < LOST * before and block[INPUT_LAST] > block[INPUT]:  # whole numbers lose nothing
+        if b + stat[r + 1, k] < LOST * before and block[Block.INPUT_LAST] > block[Block.INPUT]:  # whole numbers lose nothing
             sound = False
             stat[r + 1, k] = max(stat[r + 1, k], 0.0)
         _refresh(rows, stat, block, k, j)
@@ -85,9 +85,9 @@ def poisson_update(rows, stat, block, k, i, sign):
 
 @entry(COMBINE_T)
 def poisson_combine(rows, source, target, block, k, m):
-    s = block[STAT]
+    s = block[Block.STAT]
     target[s, m] += source[s, k]
-    for j in range(block[LAST] - block[FIRST]):
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
         r = s + 1 + EACH * j
         if source[r + 1, k] > 0.0:
             target[r, m] += source[r, k]
@@ -110,7 +110,7 @@ def _without(rows, stat, block, k, i):
         r = s + 1 + EACH * j
         B = rows.constant[o + d + j] + stat[r + 1, k]
         before = rows.constant[o + d + j] + (stat[r + 1, k] - e)
-        if before < LOST * B and block[INPUT_LAST] > block[INPUT]:
+        if before < LOST * B and block[Block.INPUT_LAST] > block[Block.INPUT]:
             return math.nan
         A = rows.constant[o + j] + (stat[r, k] - y)
         total += y * log_e - _log_factorial(y) - A * log1p_pos(e / before)
@@ -132,7 +132,7 @@ def poisson_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     K = padded(K, stat, out)
     s, o, first, d = places(block)
-    exposed = block[INPUT_LAST] > block[INPUT]
+    exposed = block[Block.INPUT_LAST] > block[Block.INPUT]
     e = _exposure(rows, block, i)
     log_e = math.log(e)
     product = work[0]
@@ -177,7 +177,7 @@ def poisson_marginal(rows, stat, block, k):
 @entry(SAMPLE_T)
 def poisson_sample(rows, stat, theta, block, k, m, rng):
     s, o, first, d = places(block)
-    t = block[THETA]
+    t = block[Block.THETA]
     for j in range(d):
         r = s + 1 + EACH * j
         value = draw_log_gamma(rows.constant[o + j] + stat[r, k], rng) - math.log(rows.constant[o + d + j] + stat[r + 1, k])
@@ -188,11 +188,11 @@ def poisson_sample(rows, stat, theta, block, k, m, rng):
 
 @entry(DENSITY_T, fast=True)
 def poisson_density(rows, theta, work, out, block, M, i):
-    t, first = block[THETA], block[FIRST]
+    t, first = block[Block.THETA], block[Block.FIRST]
     e = _exposure(rows, block, i)
     log_e = math.log(e)
     constant = 0.0
-    for j in range(block[LAST] - first):
+    for j in range(block[Block.LAST] - first):
         y = rows.y[i, first + j]
         if math.isnan(y):
             continue
@@ -212,12 +212,12 @@ def poisson_mean(rows, stat, out, block, k, i):
     for j in range(d):
         r = s + 1 + EACH * j
         rate = (rows.constant[o + j] + stat[r, k]) / (rows.constant[o + d + j] + stat[r + 1, k])
-        out[block[MEANS] + j] = _exposure(rows, block, i) * rate
+        out[block[Block.MEANS] + j] = _exposure(rows, block, i) * rate
     return DONE
 
 
 @entry(MEAN_T)
 def poisson_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = _exposure(rows, block, i) * theta[block[THETA] + 2 * j + 1, m]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        out[block[Block.MEANS] + j] = _exposure(rows, block, i) * theta[block[Block.THETA] + 2 * j + 1, m]
     return DONE

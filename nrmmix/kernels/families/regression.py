@@ -21,7 +21,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_PRECISION, MEANS, STALE, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, STALE, Block
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 from nrmmix.kernels.families.shared import padded
 
@@ -46,8 +46,8 @@ def n_work(q):
 @inlined
 def _prior(block):
     """Places in the constants of shrinkage, scale and marginal."""
-    q = block[INPUT_LAST] - block[INPUT]
-    shrinkage = block[CONSTANT] + START + q
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
+    shrinkage = block[Block.CONSTANT] + START + q
     return shrinkage, shrinkage + q, shrinkage + 2 * q + 1
 
 
@@ -63,21 +63,21 @@ def draw_shrinkage(constant, first, shrinkage, group, a, squares, coefficients, 
 
 @kernel
 def _refresh(rows, stat, block, k):
-    s = block[STAT]
+    s = block[Block.STAT]
     marginal = _prior(block)[2] + int(stat[s, k])
     stat[s + 1, k] = rows.constant[marginal + 1] - rows.constant[marginal] - 0.5 * math.log(stat[s + 2, k])
 
 
 @entry(EMPTY_T)
 def regression_empty(rows, stat, block, k):
-    s = block[STAT]
-    q = block[INPUT_LAST] - block[INPUT]
+    s = block[Block.STAT]
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
     shrinkage, scale, _ = _prior(block)
     stat[s, k] = 0.0
     stat[s + 2, k] = rows.constant[scale]
     p = s + MEAN + q
     for a in range(q):
-        stat[s + MEAN + a, k] = rows.constant[block[CONSTANT] + START + a]
+        stat[s + MEAN + a, k] = rows.constant[block[Block.CONSTANT] + START + a]
         for _ in range(a):
             stat[p, k] = 0.0
             p += 1
@@ -89,20 +89,20 @@ def regression_empty(rows, stat, block, k):
 
 @kernel
 def _residual(rows, stat, block, k, i):
-    e = rows.y[i, block[FIRST]]
-    for a in range(block[INPUT_LAST] - block[INPUT]):
-        e -= rows.y[i, block[INPUT] + a] * stat[block[STAT] + MEAN + a, k]
+    e = rows.y[i, block[Block.FIRST]]
+    for a in range(block[Block.INPUT_LAST] - block[Block.INPUT]):
+        e -= rows.y[i, block[Block.INPUT] + a] * stat[block[Block.STAT] + MEAN + a, k]
     return e
 
 
 @kernel
 def _solve(rows, stat, out, block, k, i):
     """out[:q, k] = L^-1 z_i; its sum of squares Q."""
-    q = block[INPUT_LAST] - block[INPUT]
-    p = block[STAT] + MEAN + q
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
+    p = block[Block.STAT] + MEAN + q
     total = 0.0
     for a in range(q):
-        x = rows.y[i, block[INPUT] + a]
+        x = rows.y[i, block[Block.INPUT] + a]
         for j in range(a):
             x -= stat[p, k] * out[j, k]
             p += 1
@@ -115,15 +115,15 @@ def _solve(rows, stat, out, block, k, i):
 
 @inlined
 def _scratch(block):
-    q = block[INPUT_LAST] - block[INPUT]
-    return block[STAT] + MEAN + q + q * (q + 1) // 2
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
+    return block[Block.STAT] + MEAN + q + q * (q + 1) // 2
 
 
 @kernel
 def _gain(stat, block, k, e, sign):
     """The mean and S_n, with a row or without it: its inputs in scratch, lost, and e = y - z'g_n; False where digits are lost."""
-    s, row = block[STAT], _scratch(block)
-    q = block[INPUT_LAST] - block[INPUT]
+    s, row = block[Block.STAT], _scratch(block)
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
     L = s + MEAN + q
     left = 1.0
     for a in range(q):  # L^-1 z
@@ -150,16 +150,16 @@ def _gain(stat, block, k, e, sign):
 @entry(UPDATE_T)
 def regression_update(rows, stat, block, k, i, sign):
     """The mean and S_n, then a rank-one update of the factor of P_n."""
-    if math.isnan(rows.y[i, block[FIRST]]):
+    if math.isnan(rows.y[i, block[Block.FIRST]]):
         return DONE
-    s, row = block[STAT], _scratch(block)
-    q = block[INPUT_LAST] - block[INPUT]
+    s, row = block[Block.STAT], _scratch(block)
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
     stat[s, k] += sign
     for a in range(q):
-        stat[row + a, k] = rows.y[i, block[INPUT] + a]
+        stat[row + a, k] = rows.y[i, block[Block.INPUT] + a]
     sound = _gain(stat, block, k, _residual(rows, stat, block, k, i), sign)
     for a in range(q):
-        stat[row + a, k] = rows.y[i, block[INPUT] + a]
+        stat[row + a, k] = rows.y[i, block[Block.INPUT] + a]
     left, least = rotate(stat, s + MEAN + q, row, q, k, sign, 0)
     _refresh(rows, stat, block, k)
     return DONE if sound and least >= LOST else LOST_PRECISION
@@ -171,8 +171,8 @@ def regression_combine(rows, source, target, block, k, m):
 
     P_1 + P_2 is at most 2 P_12, and its S at most 2 S_12: no removal costs digits.
     """
-    s, row = block[STAT], _scratch(block)
-    q = block[INPUT_LAST] - block[INPUT]
+    s, row = block[Block.STAT], _scratch(block)
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
     g, L = s + MEAN, s + MEAN + q
     if source[s, k] == 0.0:
         return DONE
@@ -196,7 +196,7 @@ def regression_combine(rows, source, target, block, k, m):
             for a in range(q):
                 target[row + a, m] = root if a == j else 0.0
             if step == 0:
-                _gain(target, block, m, root * (rows.constant[block[CONSTANT] + START + j] - target[g + j, m]), -1.0)
+                _gain(target, block, m, root * (rows.constant[block[Block.CONSTANT] + START + j] - target[g + j, m]), -1.0)
         rotate(target, L, row, q, m, -1.0, j)
     _refresh(rows, target, block, m)
     return DONE
@@ -236,7 +236,7 @@ def _score(y, stat, work, out, s, first, q, response, nu, K, i):
 @kernel
 def _without(rows, stat, work, block, k, i):
     """Log predictive of member i given the other members; NaN when too few digits are left."""
-    s = block[STAT]
+    s = block[Block.STAT]
     n = int(stat[s, k])
     left = 1.0 - _solve(rows, stat, work, block, k, i)
     if not left >= LOST:
@@ -248,18 +248,18 @@ def _without(rows, stat, work, block, k, i):
         return math.nan
     marginal = _prior(block)[2] + n
     constant = rows.constant[marginal] - rows.constant[marginal - 1]
-    nu = rows.constant[block[CONSTANT] + NU]
+    nu = rows.constant[block[Block.CONSTANT] + NU]
     return constant + 0.5 * (math.log(left) - math.log(before)) - 0.5 * (nu + n) * math.log(S / before)
 
 
 @entry(SCORE_T)
 def regression_score(rows, stat, work, out, block, K, i, own):
-    response = rows.y[i, block[FIRST]]
+    response = rows.y[i, block[Block.FIRST]]
     if math.isnan(response):
         return DONE
     before = out[own] if own >= 0 else 0.0
-    q, nu = block[INPUT_LAST] - block[INPUT], rows.constant[block[CONSTANT] + NU]
-    _score(rows.y, stat, work, out, block[STAT], block[INPUT], q, response, nu, padded(K, stat, out), i)
+    q, nu = block[Block.INPUT_LAST] - block[Block.INPUT], rows.constant[block[Block.CONSTANT] + NU]
+    _score(rows.y, stat, work, out, block[Block.STAT], block[Block.INPUT], q, response, nu, padded(K, stat, out), i)
     if own >= 0:
         out[own] = before + _without(rows, stat, work, block, own, i)
     return DONE
@@ -268,9 +268,9 @@ def regression_score(rows, stat, work, out, block, K, i, own):
 @entry(MARGINAL_T)
 def regression_marginal(rows, stat, block, k):
     """marginal[n] + (log|D| + nu log scale - log|P_n| - (nu + n) log S_n)/2."""
-    s = block[STAT]
-    q = block[INPUT_LAST] - block[INPUT]
-    n, nu = int(stat[s, k]), rows.constant[block[CONSTANT] + NU]
+    s = block[Block.STAT]
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
+    n, nu = int(stat[s, k]), rows.constant[block[Block.CONSTANT] + NU]
     shrinkage, scale, marginal = _prior(block)
     value = rows.constant[marginal + n]
     value -= 0.5 * (nu + n) * math.log(stat[s + 2, k])
@@ -289,10 +289,10 @@ def regression_marginal(rows, stat, block, k):
 @kernel
 def _sample(rows, stat, theta, t, block, k, m, rng):
     """1/s2 ~ Gamma((nu + n)/2, rate S_n/2), g = g_n + s L^-T x, into theta[t:, m]."""
-    s = block[STAT]
-    q = block[INPUT_LAST] - block[INPUT]
+    s = block[Block.STAT]
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
     L = s + MEAN + q
-    w = math.sqrt(2.0 * rng.standard_gamma(0.5 * (rows.constant[block[CONSTANT] + NU] + stat[s, k])) / stat[s + 2, k])
+    w = math.sqrt(2.0 * rng.standard_gamma(0.5 * (rows.constant[block[Block.CONSTANT] + NU] + stat[s, k])) / stat[s + 2, k])
     theta[t, m] = math.log(w)
     theta[t + 1, m] = w
     for a in range(q - 1, -1, -1):
@@ -306,21 +306,21 @@ def _sample(rows, stat, theta, t, block, k, m, rng):
 
 @entry(SAMPLE_T)
 def regression_sample(rows, stat, theta, block, k, m, rng):
-    _sample(rows, stat, theta, block[THETA], block, k, m, rng)
+    _sample(rows, stat, theta, block[Block.THETA], block, k, m, rng)
     return DONE
 
 
 @entry(REDRAW_SHARED_T)
 def regression_redraw_shared(rows, stat, block, K, rng):
     """g and s2 of the columns, then shrinkage and scale given these."""
-    q = block[INPUT_LAST] - block[INPUT]
+    q = block[Block.INPUT_LAST] - block[Block.INPUT]
     t = _scratch(block) + q
     shrinkage, scale, _ = _prior(block)
     total = 0.0
     for k in range(K):
         _sample(rows, stat, stat, t, block, k, k, rng)
         total += stat[t + 1, k] * stat[t + 1, k]
-    nu = rows.constant[block[CONSTANT] + NU]
+    nu = rows.constant[block[Block.CONSTANT] + NU]
     rows.constant[scale] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
     group = rows.constant[scale + 1 : scale + 1 + q]
     for a in range(q):
@@ -331,22 +331,22 @@ def regression_redraw_shared(rows, stat, block, K, rng):
             if group[b] == a:
                 count += K
                 for k in range(K):
-                    e = stat[t + 1, k] * (stat[t + 2 + b, k] - rows.constant[block[CONSTANT] + START + b])
+                    e = stat[t + 1, k] * (stat[t + 2 + b, k] - rows.constant[block[Block.CONSTANT] + START + b])
                     total += e * e
-        draw_shrinkage(rows.constant, block[CONSTANT], shrinkage, group, a, total, count, rng)
+        draw_shrinkage(rows.constant, block[Block.CONSTANT], shrinkage, group, a, total, count, rng)
     return STALE
 
 
 @entry(DENSITY_T, fast=True)
 def regression_density(rows, theta, work, out, block, M, i):
-    t, e, y = block[THETA], work[0], rows.y[i, block[FIRST]]
+    t, e, y = block[Block.THETA], work[0], rows.y[i, block[Block.FIRST]]
     if math.isnan(y):
         return DONE
-    constant = rows.constant[block[CONSTANT] + JACOBIAN] - HALF_LOG_TWO_PI
+    constant = rows.constant[block[Block.CONSTANT] + JACOBIAN] - HALF_LOG_TWO_PI
     for m in range(M):
         e[m] = y
-    for a in range(block[INPUT_LAST] - block[INPUT]):
-        x, g = rows.y[i, block[INPUT] + a], theta[t + 2 + a]
+    for a in range(block[Block.INPUT_LAST] - block[Block.INPUT]):
+        x, g = rows.y[i, block[Block.INPUT] + a], theta[t + 2 + a]
         for m in range(M):
             e[m] -= x * g[m]
     for m in range(M):
@@ -358,18 +358,18 @@ def regression_density(rows, theta, work, out, block, M, i):
 @kernel
 def _product(rows, coefficients, first, block, k, i):
     total = 0.0
-    for a in range(block[INPUT_LAST] - block[INPUT]):
-        total += rows.y[i, block[INPUT] + a] * coefficients[first + a, k]
+    for a in range(block[Block.INPUT_LAST] - block[Block.INPUT]):
+        total += rows.y[i, block[Block.INPUT] + a] * coefficients[first + a, k]
     return total
 
 
 @entry(MEAN_T)
 def regression_mean(rows, stat, out, block, k, i):
-    out[block[MEANS]] = _product(rows, stat, block[STAT] + MEAN, block, k, i)
+    out[block[Block.MEANS]] = _product(rows, stat, block[Block.STAT] + MEAN, block, k, i)
     return DONE
 
 
 @entry(MEAN_T)
 def regression_mean_theta(rows, theta, out, block, m, i):
-    out[block[MEANS]] = _product(rows, theta, block[THETA] + 2, block, m, i)
+    out[block[Block.MEANS]] = _product(rows, theta, block[Block.THETA] + 2, block, m, i)
     return DONE

@@ -28,7 +28,7 @@ from nrmmix.kernels.core.entry import (
 )
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, MEANS, STAT, THETA, TINY
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, TINY, Block
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, is_complete, means_at
 
 OWN, SHARED, KNOWN = 0, 1, 2
@@ -44,37 +44,37 @@ def n_theta(d):
 
 @inlined
 def _members(block):
-    return block[STAT] + 2 * (block[LAST] - block[FIRST])
+    return block[Block.STAT] + 2 * (block[Block.LAST] - block[Block.FIRST])
 
 
 @inlined
 def _kind(rows, block):
-    return int(rows.constant[block[CONSTANT] + block[LAST] - block[FIRST]])
+    return int(rows.constant[block[Block.CONSTANT] + block[Block.LAST] - block[Block.FIRST]])
 
 
 @inlined
 def _prior(rows, block, which, j):
     """m, v, shape or rate (which = 0, 1, 2, 3) of response j."""
-    d = block[LAST] - block[FIRST]
-    return rows.constant[block[CONSTANT] + d + 1 + which * d + j]
+    d = block[Block.LAST] - block[Block.FIRST]
+    return rows.constant[block[Block.CONSTANT] + d + 1 + which * d + j]
 
 
 @kernel
 def _refresh(rows, stat, block, k):
     """Copies of precisions that are not the column's own, and the logarithm that follows from its precisions."""
-    d = block[LAST] - block[FIRST]
+    d = block[Block.LAST] - block[Block.FIRST]
     total = -0.5 * d * LOG_TWO_PI
     for j in range(d):
         if _kind(rows, block) != OWN:
-            stat[block[STAT] + d + j, k] = rows.constant[block[CONSTANT] + j]
-        total += 0.5 * math.log(max(stat[block[STAT] + d + j, k], TINY))
+            stat[block[Block.STAT] + d + j, k] = rows.constant[block[Block.CONSTANT] + j]
+        total += 0.5 * math.log(max(stat[block[Block.STAT] + d + j, k], TINY))
     stat[_members(block) + 1 + 3 * d, k] = total
 
 
 @entry(EMPTY_T)
 def semiconjugate_empty(rows, stat, block, k):
     first = _members(block)
-    clear(stat, first, first + 3 * (block[LAST] - block[FIRST]) + 1, k)
+    clear(stat, first, first + 3 * (block[Block.LAST] - block[Block.FIRST]) + 1, k)
     _refresh(rows, stat, block, k)
     return DONE
 
@@ -82,11 +82,11 @@ def semiconjugate_empty(rows, stat, block, k):
 @entry(UPDATE_T)
 def semiconjugate_update(rows, stat, block, k, i, sign):
     members = _members(block)
-    d = block[LAST] - block[FIRST]
+    d = block[Block.LAST] - block[Block.FIRST]
     stat[members, k] += sign
     sound = True
     for j in range(d):
-        y = rows.y[i, block[FIRST] + j]
+        y = rows.y[i, block[Block.FIRST] + j]
         if math.isnan(y):
             continue
         count, mean, square = members + 1 + j, members + 1 + d + j, members + 1 + 2 * d + j
@@ -107,9 +107,9 @@ def semiconjugate_update(rows, stat, block, k, i, sign):
 @fast
 def _score(rows, stat, out, block, s, K, i):
     """Cell by cell, missing cells left out; means are rows s, s + 1, ... of `stat`, and precisions follow."""
-    d = block[LAST] - block[FIRST]
+    d = block[Block.LAST] - block[Block.FIRST]
     for j in range(d):
-        y = rows.y[i, block[FIRST] + j]
+        y = rows.y[i, block[Block.FIRST] + j]
         if math.isnan(y):
             continue
         for k in range(K):
@@ -134,9 +134,9 @@ def _score_complete(y, stat, out, s, first, d, K, i):
 def semiconjugate_score(rows, stat, work, out, block, K, i, own):
     """Densities under the parameters held, in the column of i itself too."""
     if is_complete(rows, block, i):
-        _score_complete(rows.y, stat, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
+        _score_complete(rows.y, stat, out, block[Block.STAT], block[Block.FIRST], block[Block.LAST] - block[Block.FIRST], K, i)
     else:
-        _score(rows, stat, out, block, block[STAT], K, i)
+        _score(rows, stat, out, block, block[Block.STAT], K, i)
     return DONE
 
 
@@ -144,11 +144,11 @@ def semiconjugate_score(rows, stat, work, out, block, K, i, own):
 def semiconjugate_marginal(rows, stat, block, k):
     """log p(y_c | parameters) + log p(parameters); the prior of precisions that clusters share is a hyperprior, left out."""
     members = _members(block)
-    d = block[LAST] - block[FIRST]
+    d = block[Block.LAST] - block[Block.FIRST]
     value = 0.0
     for j in range(d):
         n, mean, square = stat[members + 1 + j, k], stat[members + 1 + d + j, k], stat[members + 1 + 2 * d + j, k]
-        mu, precision = stat[block[STAT] + j, k], stat[block[STAT] + d + j, k]
+        mu, precision = stat[block[Block.STAT] + j, k], stat[block[Block.STAT] + d + j, k]
         value += 0.5 * n * (math.log(precision) - LOG_TWO_PI) - 0.5 * precision * (square + n * (mean - mu) ** 2)
         v = _prior(rows, block, 1, j)
         value -= 0.5 * (math.log(v) + LOG_TWO_PI + (mu - _prior(rows, block, 0, j)) ** 2 / v)
@@ -161,8 +161,8 @@ def semiconjugate_marginal(rows, stat, block, k):
 @entry(REDRAW_T)
 def semiconjugate_redraw(rows, stat, block, k, rng):
     """mu given lambda, then lambda given mu."""
-    s, members = block[STAT], _members(block)
-    d = block[LAST] - block[FIRST]
+    s, members = block[Block.STAT], _members(block)
+    d = block[Block.LAST] - block[Block.FIRST]
     kind = _kind(rows, block)
     for j in range(d):
         n, mean, square = stat[members + 1 + j, k], stat[members + 1 + d + j, k], stat[members + 1 + 2 * d + j, k]
@@ -183,8 +183,8 @@ def semiconjugate_redraw(rows, stat, block, k, rng):
 @entry(REDRAW_SHARED_T)
 def semiconjugate_redraw_shared(rows, stat, block, K, rng):
     """lambda of all clusters, given theirs of mu."""
-    s, members = block[STAT], _members(block)
-    d = block[LAST] - block[FIRST]
+    s, members = block[Block.STAT], _members(block)
+    d = block[Block.LAST] - block[Block.FIRST]
     for j in range(d):
         n, square = 0.0, 0.0
         for c in range(K):
@@ -192,7 +192,7 @@ def semiconjugate_redraw_shared(rows, stat, block, K, rng):
             n += stat[members + 1 + j, c]
             square += stat[members + 1 + 2 * d + j, c] + stat[members + 1 + j, c] * e * e
         a, b = _prior(rows, block, 2, j) + 0.5 * n, _prior(rows, block, 3, j) + 0.5 * square
-        rows.constant[block[CONSTANT] + j] = max(rng.standard_gamma(a) / b, TINY)
+        rows.constant[block[Block.CONSTANT] + j] = max(rng.standard_gamma(a) / b, TINY)
     for c in range(K):
         _refresh(rows, stat, block, c)
     return DONE
@@ -201,11 +201,11 @@ def semiconjugate_redraw_shared(rows, stat, block, K, rng):
 @entry(SAMPLE_T)
 def semiconjugate_sample(rows, stat, theta, block, k, m, rng):
     """The parameters held; of a column without members, from the prior."""
-    t = block[THETA]
-    d = block[LAST] - block[FIRST]
+    t = block[Block.THETA]
+    d = block[Block.LAST] - block[Block.FIRST]
     new = stat[_members(block), k] == 0.0
     for j in range(d):
-        theta[t + j, m], theta[t + d + j, m] = stat[block[STAT] + j, k], stat[block[STAT] + d + j, k]
+        theta[t + j, m], theta[t + d + j, m] = stat[block[Block.STAT] + j, k], stat[block[Block.STAT] + d + j, k]
         if new:
             theta[t + j, m] = _prior(rows, block, 0, j) + math.sqrt(_prior(rows, block, 1, j)) * rng.standard_normal()
         if new and _kind(rows, block) == OWN:
@@ -215,19 +215,19 @@ def semiconjugate_sample(rows, stat, theta, block, k, m, rng):
 
 @entry(DENSITY_T)
 def semiconjugate_density(rows, theta, work, out, block, M, i):
-    _score(rows, theta, out, block, block[THETA], M, i)
+    _score(rows, theta, out, block, block[Block.THETA], M, i)
     return DONE
 
 
 @entry(MEAN_T)
 def semiconjugate_mean(rows, stat, out, block, k, i):
     new = stat[_members(block), k] == 0.0
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = _prior(rows, block, 0, j) if new else stat[block[STAT] + j, k]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        out[block[Block.MEANS] + j] = _prior(rows, block, 0, j) if new else stat[block[Block.STAT] + j, k]
     return DONE
 
 
-semiconjugate_mean_theta = means_at(THETA, 0)
+semiconjugate_mean_theta = means_at(Block.THETA, 0)
 
 
 @kernel
@@ -258,16 +258,16 @@ def log_normal_gamma(square, v, a, b):
 
 @entry(ALONE_T)
 def semiconjugate_alone(rows, block, i):
-    d = block[LAST] - block[FIRST]
+    d = block[Block.LAST] - block[Block.FIRST]
     value = 0.0
     for j in range(d):
-        e = rows.y[i, block[FIRST] + j] - _prior(rows, block, 0, j)
+        e = rows.y[i, block[Block.FIRST] + j] - _prior(rows, block, 0, j)
         if math.isnan(e):
             continue
         v = _prior(rows, block, 1, j)
         if _kind(rows, block) == OWN:
             value += log_normal_gamma(e * e, v, _prior(rows, block, 2, j), _prior(rows, block, 3, j))
         else:
-            v += 1.0 / rows.constant[block[CONSTANT] + j]
+            v += 1.0 / rows.constant[block[Block.CONSTANT] + j]
             value -= 0.5 * (LOG_TWO_PI + math.log(v) + e * e / v)
     return value

@@ -8,7 +8,7 @@ from nrmmix.kernels.core.entry import MEAN_T, Entry, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_log_gamma, exp_any
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import DONE, Block
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 LOST = 1e-5  # a square, or a sum of them, that is less of what it was before a removal is not trusted
@@ -17,7 +17,7 @@ LOST = 1e-5  # a square, or a sum of them, that is less of what it was before a 
 @inlined
 def places(block):
     """Return where a block's statistics and constants begin, its first response, and how many there are."""
-    return block[STAT], block[CONSTANT], block[FIRST], block[LAST] - block[FIRST]
+    return block[Block.STAT], block[Block.CONSTANT], block[Block.FIRST], block[Block.LAST] - block[Block.FIRST]
 
 
 @inlined
@@ -29,7 +29,7 @@ def padded(K, stat, out):
 @kernel
 def is_complete(rows, block, i):
     """Whether row i has all responses of the block."""
-    for j in range(block[FIRST], block[LAST]):
+    for j in range(block[Block.FIRST], block[Block.LAST]):
         if math.isnan(rows.y[i, j]):
             return False
     return True
@@ -53,8 +53,8 @@ def means_at(part: int, row: int) -> Entry:
     """The entry point of means that are rows of the statistics (part = STAT) or parameters (THETA), from their row `row` on."""
 
     def mean(rows, values, out, block, k, i):
-        for j in range(block[LAST] - block[FIRST]):
-            out[block[MEANS] + j] = values[block[part] + row + j, k]
+        for j in range(block[Block.LAST] - block[Block.FIRST]):
+            out[block[Block.MEANS] + j] = values[block[part] + row + j, k]
         return DONE
 
     mean.__qualname__ = f"mean_{part}_{row}"  # all that tells one's compiled symbol in the cache from another's
@@ -82,6 +82,6 @@ def draw_log_shares(alpha, counts, theta, a, s, t, n, k, m, rng):
 @entry(MEAN_T)
 def shares(rows, theta, out, block, m, i):
     """Probabilities from their logarithms, the parameters; the block's first constant says how many."""
-    for w in range(int(rows.constant[block[CONSTANT]])):
-        out[block[MEANS] + w] = math.exp(theta[block[THETA] + w, m])
+    for w in range(int(rows.constant[block[Block.CONSTANT]])):
+        out[block[Block.MEANS] + w] = math.exp(theta[block[Block.THETA] + w, m])
     return DONE

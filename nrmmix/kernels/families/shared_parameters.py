@@ -5,7 +5,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import fill_columns, fill_log_prior_predictive
 from nrmmix.kernels.core.entry import STEP_T, call_redraw_shared, entry
 from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, REDRAW_SHARED, STALE
+from nrmmix.kernels.core.state import DONE, STALE, Block, Count
 
 
 @root
@@ -15,8 +15,8 @@ def redraw_shared(data, state, rng):
     stale = False
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        if block[REDRAW_SHARED] != 0:
-            status = call_redraw_shared(block[REDRAW_SHARED], data.rows, state.stat, block, state.num[N_CLUSTERS], rng)
+        if block[Block.REDRAW_SHARED] != 0:
+            status = call_redraw_shared(block[Block.REDRAW_SHARED], data.rows, state.stat, block, state.num[Count.CLUSTERS], rng)
             stale = stale or status == STALE
     if stale:
         fill_log_prior_predictive(data, state)

@@ -18,7 +18,7 @@ import math
 
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.special import draw_log_gamma, draw_share, to_shares
-from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import CRM, FINITE, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.crm import (
     draw_jumps,
     draw_largest,
@@ -39,11 +39,11 @@ FARTHEST, CLOSEST = 40.0, 1e-3  # how much lighter than the heaviest, on the log
 @kernel
 def intensity(data, state, rng):
     """c, drawn where the mass is not given."""
-    sigma = state.hyper[SIGMA]
-    if data.setup[MEASURE] == CRM:
+    sigma = state.hyper[Hyper.SIGMA]
+    if data.setup[Setup.MEASURE] == CRM:
         c = math.exp(log_cluster(state))
     else:
-        c = mass_of_new(data, state.hyper[MASS], sigma, state.num[N_CLUSTERS])
+        c = mass_of_new(data, state.hyper[Hyper.MASS], sigma, state.num[Count.CLUSTERS])
         if c < SURE * sigma:
             c = sigma * rng.standard_gamma(c / sigma)
     return c / math.gamma(1.0 - sigma)
@@ -55,10 +55,10 @@ def draw_others(data, state, level, most, sizes, rng):
 
     -1 where more than `most` are expected.
     """
-    sigma = state.hyper[SIGMA]
-    if data.setup[MEASURE] == FINITE:
+    sigma = state.hyper[Hyper.SIGMA]
+    if data.setup[Setup.MEASURE] == FINITE:
         count = 0
-        for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+        for _ in range(data.setup[Setup.COMPONENTS] - state.num[Count.CLUSTERS]):
             sizes[count] = rng.standard_gamma(-sigma)
             if sizes[count] > level:
                 count += 1
@@ -72,9 +72,9 @@ def draw_others(data, state, level, most, sizes, rng):
 @kernel
 def given_mass(data, state, rng):
     """The total mass of density regression; where it is integrated out, that of the generalised gamma process given partition and v."""
-    mass, sigma = state.hyper[MASS], state.hyper[SIGMA]
+    mass, sigma = state.hyper[Hyper.MASS], state.hyper[Hyper.SIGMA]
     if is_integrated(data) and sigma > 0.0:
-        new = mass_of_new(data, mass, sigma, state.num[N_CLUSTERS])
+        new = mass_of_new(data, mass, sigma, state.num[Count.CLUSTERS])
         mass = rng.standard_gamma(new / sigma) * sigma * math.exp(-sigma * total_growth(data, state, sigma))
     return mass
 
@@ -86,7 +86,7 @@ def shares_of_locations(data, state, shares):
     Their sum.
     """
     for p in range(shares.shape[0]):
-        shares[p] = math.log(data.R0[p]) + state.hyper[SIGMA] * math.log(state.hyper[TAU] + state.cache.A[p])
+        shares[p] = math.log(data.R0[p]) + state.hyper[Hyper.SIGMA] * math.log(state.hyper[Hyper.TAU] + state.cache.A[p])
     return to_shares(shares, shares.shape[0])[1]
 
 
@@ -96,11 +96,11 @@ def draw_located(data, state, level, most, sizes, place, rng):
 
     -1 where more than `most` are expected.  A level may be infinite.
     """
-    sigma, tau, count = state.hyper[SIGMA], state.hyper[TAU], 0
-    if data.setup[MEASURE] == FINITE:
+    sigma, tau, count = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU], 0
+    if data.setup[Setup.MEASURE] == FINITE:
         shares = state.scratch.by_location[0]
         total = shares_of_locations(data, state, shares)
-        for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+        for _ in range(data.setup[Setup.COMPONENTS] - state.num[Count.CLUSTERS]):
             p = draw_share(shares, shares.shape[0], rng.random() * total)
             z = rng.standard_gamma(-sigma) / (tau + state.cache.A[p])
             if z > level[p]:
@@ -128,10 +128,10 @@ def draw_located(data, state, level, most, sizes, place, rng):
 @kernel
 def expected_atoms(data, state, mass, least):
     """Return how many unseen atoms are expected where the largest of each location are drawn; nearly one of each or more."""
-    sigma = state.hyper[SIGMA]
+    sigma = state.hyper[Hyper.SIGMA]
     gap, expected = math.gamma(1.0 - sigma), 0.0
     for p in range(state.cache.A.shape[0]):
-        c = max(data.R0[p] * mass * (state.hyper[TAU] + state.cache.A[p]) ** sigma / gap, TINY)
+        c = max(data.R0[p] * mass * (state.hyper[Hyper.TAU] + state.cache.A[p]) ** sigma / gap, TINY)
         at = log_expected_level(c, sigma, least)
         expected += c
         if at < 0.0:
@@ -151,13 +151,13 @@ def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
     `room_for_atoms`.
     """
     P = state.cache.A.shape[0]
-    mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
+    mass, sigma, tau = given_mass(data, state, rng), state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     least = FINEST
     while least < LEAST and expected_atoms(data, state, mass, least) > P + min(FEW, most):
         least *= 4.0
     while least < 1.0 and expected_atoms(data, state, mass, least) > P + most:
         least *= 2.0
-    gap, M = math.gamma(1.0 - sigma), state.num[N_CLUSTERS]
+    gap, M = math.gamma(1.0 - sigma), state.num[Count.CLUSTERS]
     draw_weights(state, log_weight, place, rng)
     for p in range(P):
         b = tau + state.cache.A[p]
@@ -175,10 +175,10 @@ def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
 @kernel
 def draw_weights(state, log_weight, place, rng):
     """Log weights and locations of the clusters."""
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         place[k] = state.location[k]
-        rate = state.hyper[TAU] + state.cache.A[place[k]]
-        log_weight[k] = draw_log_gamma(state.size[k] - state.hyper[SIGMA], rng) - math.log(rate)
+        rate = state.hyper[Hyper.TAU] + state.cache.A[place[k]]
+        log_weight[k] = draw_log_gamma(state.size[k] - state.hyper[Hyper.SIGMA], rng) - math.log(rate)
 
 
 @root
@@ -187,8 +187,8 @@ def draw_finite(data, state, most, log_weight, place, log_rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
     Gamma(mass / M, b), b = tau + A_p.  Where these are more than P + `most`, those that are light beside the heaviest at their location are
     the rest, as drawn."""
-    K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.cache.A.shape[0], state.scratch.by_location[0]
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    K, M, P, shares = state.num[Count.CLUSTERS], data.setup[Setup.COMPONENTS], state.cache.A.shape[0], state.scratch.by_location[0]
+    sigma, tau = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     draw_weights(state, log_weight, place, rng)
     total = shares_of_locations(data, state, shares)
     heaviest = state.scratch.by_location[1]
@@ -224,11 +224,11 @@ def count_near(log_size, place, heaviest, cut):
 
 def atoms_into(data, state, *given):
     """Draw the atoms by `draw_finite` or `draw_atoms`, so that only one of them is compiled; how many."""
-    return (draw_finite if data.setup[MEASURE] == FINITE else draw_atoms)(data, state, *given)
+    return (draw_finite if data.setup[Setup.MEASURE] == FINITE else draw_atoms)(data, state, *given)
 
 
 def room_for_atoms(data, state, most):
     """Return the capacity for `draw_atoms`: where there are more than twice those expected the lightest of a location are its rest."""
-    if data.setup[MEASURE] == FINITE:
-        return int(data.setup[COMPONENTS])
-    return int(state.num[N_CLUSTERS]) + len(state.cache.A) + int(2.0 * most) + 50
+    if data.setup[Setup.MEASURE] == FINITE:
+        return int(data.setup[Setup.COMPONENTS])
+    return int(state.num[Count.CLUSTERS]) + len(state.cache.A) + int(2.0 * most) + 50

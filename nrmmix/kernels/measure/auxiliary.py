@@ -13,19 +13,7 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.slicing import STEP, slice_step
 from nrmmix.kernels.core.special import draw_log_gamma
-from nrmmix.kernels.core.state import (
-    DONE,
-    JOINT_WITH_V,
-    LOG_V_MAX,
-    MASS,
-    MEASURE,
-    N_CLUSTERS,
-    SIGMA,
-    STABLE,
-    STRETCH_DENSITY,
-    TAU,
-    TINY,
-)
+from nrmmix.kernels.core.state import DONE, LOG_V_MAX, STABLE, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.nrm import (
     draw_stable_u,
     exponents,
@@ -43,7 +31,7 @@ def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
     if x > ceiling or x < floor:
         return -math.inf
     logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c, data.R0)
-    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth)
+    return count * x - logs + mass_term(data, state, state.hyper[Hyper.SIGMA], growth)
 
 
 @kernel
@@ -71,12 +59,12 @@ def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
 @entry(STEP_T)
 def update_u(data, state, rng):
     """One slice step for log u of a mixture; of one by a stable process u is drawn."""
-    if data.setup[MEASURE] == STABLE:
+    if data.setup[Setup.MEASURE] == STABLE:
         draw_stable_u(state, rng)
         return DONE
     base, c = state.scratch.by_location[0], state.scratch.by_location[1]
     exponents(state, c)
-    base[0] = state.hyper[TAU]
+    base[0] = state.hyper[Hyper.TAU]
     x = slice_v(data, state, data.group_size[0], math.log(state.v[0]), -LOG_V_MAX, LOG_V_MAX, base, state.cache.K[0], c, rng)
     state.v[0] = math.exp(x)
     recompute_A(state)
@@ -95,16 +83,16 @@ def draw_v_given_rates(data, state, rate, rng):
 @kernel
 def draw_psi1(data, state, rng):
     """psi1(u) of a mixture; of a Dirichlet process, which has no u, drawn: tau / (tau + u) ~ Beta(mass, n) given the mass."""
-    if data.setup[JOINT_WITH_V] == 1:
-        return total_psi1(data, state, state.hyper[SIGMA])
-    ratio = draw_log_gamma(float(state.labels.shape[0]), rng) - draw_log_gamma(state.hyper[MASS], rng)
+    if data.setup[Setup.JOINT_WITH_V] == 1:
+        return total_psi1(data, state, state.hyper[Hyper.SIGMA])
+    ratio = draw_log_gamma(float(state.labels.shape[0]), rng) - draw_log_gamma(state.hyper[Hyper.MASS], rng)
     return ratio + math.log1p(math.exp(-ratio)) if ratio > 0.0 else math.log1p(math.exp(ratio))
 
 
 @kernel
 def find_regions(data, state):
     """region[g], 0, 1, ... in order of their first groups: alike where the first observations of two groups share a cluster.  How many."""
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         state.scratch.score[k] = -1.0
     for i in range(state.labels.shape[0] - 1, -1, -1):
         state.scratch.region[data.group[i]] = state.labels[i]
@@ -129,7 +117,7 @@ def update_levels(data, state, rng):
     regions = find_regions(data, state)
     gather_regions(data, state, regions)
     rescale(data, state, regions, ALL, rng)
-    if state.num[N_CLUSTERS] > 1:
+    if state.num[Count.CLUSTERS] > 1:
         for r in range(regions):
             rescale(data, state, regions, r, rng)
         stretch(data, state, regions, rng)
@@ -163,7 +151,7 @@ def rescale(data, state, regions, which, rng):
     level, top, bottom, count = rows[0], rows[1], rows[2], rows[3]
     base, c, within = state.scratch.by_location[0], state.scratch.by_location[1], state.scratch.by_location[2]
     for p in range(base.shape[0]):
-        base[p] = state.hyper[TAU]
+        base[p] = state.hyper[Hyper.TAU]
         within[p] = 0.0
     total, largest, smallest = 0.0, -math.inf, math.inf
     for r in range(regions):
@@ -194,7 +182,7 @@ def rescale(data, state, regions, which, rng):
 def stretch(data, state, regions, rng):
     """One slice step for s in log V_g + (s - 1) l_r, l_r the level of region r: Jacobian s^(number of regions)."""
     level = state.scratch.by_group[0]
-    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, regions, 0.0, STEP, rng))
+    s = math.exp(slice_step(data.setup[Setup.STRETCH_DENSITY], data, state, regions, 0.0, STEP, rng))
     for g in range(state.v.shape[0]):
         root_of_scale = math.exp(0.5 * (s - 1.0) * level[state.scratch.region[g]])
         state.v[g] *= root_of_scale
@@ -210,7 +198,7 @@ def log_density_stretch(data, state, regions, z):
     if abs(z) > 50.0:
         return -math.inf
     for p in range(A.shape[0]):
-        base[p] = state.hyper[TAU]
+        base[p] = state.hyper[Hyper.TAU]
         A[p] = 0.0
     value = 0.0
     for r in range(regions):
@@ -223,4 +211,4 @@ def log_density_stretch(data, state, regions, z):
             A[p] += part[r, p] * root_of_scale * root_of_scale
     exponents(state, c)
     logs, growth = growth_sums(data, state, base, A, 1.0, c, data.R0)
-    return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs
+    return value + mass_term(data, state, state.hyper[Hyper.SIGMA], growth) - logs

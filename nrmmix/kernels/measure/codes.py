@@ -18,7 +18,7 @@ from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import draw_locations, rebuild_log_K
 from nrmmix.kernels.core.slots import fill_slot, fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import DONE, TINY, Count, Hyper
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.masses import draw_rates
 from nrmmix.kernels.measure.nrm import mass_term, recompute_A, total_growth
@@ -36,9 +36,9 @@ CODE, WEIGHT, SHIFTED, SECOND = 0, 1, 2, 3
 def gather(data, state, l):
     """The groups of the members of the clusters at slot l into scratch.members; how many, and the sum of n_m - sigma."""
     count, power = 0, 0.0
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         if state.location[k] == l:
-            power += state.size[k] - state.hyper[SIGMA]
+            power += state.size[k] - state.hyper[Hyper.SIGMA]
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0 and state.location[state.labels[i]] == l:
             state.scratch.members[count] = data.group[i]
@@ -88,7 +88,7 @@ def weigh_codes(data, state, j, first, count, held, members, power, occupied, un
     """Log weights of the codes of covariate j in rows first, ... of `tried`, v integrated out; `held` is the sum over the members of what
     log K has of the covariates in question now."""
     rest, others = state.scratch.by_group[REST], state.scratch.by_group[OTHERS]
-    chance, tau, n = state.inclusion[j], state.hyper[TAU], members.shape[0]
+    chance, tau, n = state.inclusion[j], state.hyper[Hyper.TAU], members.shape[0]
     for x in range(count):
         c = int(state.scratch.tried[first + CODE, x])
         of_members = sum_at(data.code_log_K[j, c], members)
@@ -232,7 +232,7 @@ def update_codes_and_v(data, state, rng):
 def mark_occupied(state, occupied):
     for p in range(occupied.shape[0]):
         occupied[p] = 0
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         occupied[state.location[k]] = 1
 
 
@@ -275,7 +275,7 @@ def update_unoccupied_slots(data, state, rng):
         for j in range(q):
             N = data.n_codes[j]
             state.scratch.proposed_codes[p, j] = 1 + int(rng.random() * N) if N > 0 and rng.random() < proposed[j] else 0
-    sigma = state.hyper[SIGMA]
+    sigma = state.hyper[Hyper.SIGMA]
     before = mass_term(data, state, sigma, total_growth(data, state, sigma))
     exchange_codes(state, keep)
     fill_slots(data, state, keep)

@@ -14,31 +14,20 @@ from nrmmix.kernels.core.slicing import slice_step
 from nrmmix.kernels.core.special import add_exp, exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
-    COMPONENTS,
     CRM,
     DONE,
     FINITE,
     FIXED,
     GAMMA,
-    JOINT_WITH_V,
     LOG_V_MAX,
     LOGARITHM,
-    MASS,
-    MASS_DENSITY,
-    MEASURE,
-    N_CLUSTERS,
     OUT_OF_REACH,
     PITMAN_YOR,
-    SCALES,
-    SHARED_WIDTH,
-    SIGMA,
-    SIGMA_DENSITY,
     STABLE,
-    TAU,
     TINY,
-    TUNING,
-    WIDTH,
-    WIDTH_DENSITY,
+    Count,
+    Hyper,
+    Setup,
 )
 from nrmmix.kernels.measure import nrm
 
@@ -77,14 +66,14 @@ def log_prior_density(data, which, z):
 
 @entry(SCALAR_T)
 def log_density_sigma(data, state, which, z):
-    value, sigma = log_prior_density(data, SIGMA, z)
+    value, sigma = log_prior_density(data, Hyper.SIGMA, z)
     if value == -math.inf:
         return value
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     value += cluster_terms(state, sigma)
-    if data.setup[MEASURE] == PITMAN_YOR:
-        value += nrm.log_rising(data, state.hyper[MASS], sigma, K)
-    elif data.setup[MEASURE] == STABLE:  # mass^K, or with u integrated out prod_(0 < k < K) sigma k
+    if data.setup[Setup.MEASURE] == PITMAN_YOR:
+        value += nrm.log_rising(data, state.hyper[Hyper.MASS], sigma, K)
+    elif data.setup[Setup.MEASURE] == STABLE:  # mass^K, or with u integrated out prod_(0 < k < K) sigma k
         value += (K - 1 if nrm.is_mixture(data) else K) * math.log(sigma)
     return value + nrm.mass_term(data, state, sigma, nrm.total_growth(data, state, sigma))
 
@@ -93,40 +82,40 @@ def log_density_sigma(data, state, which, z):
 def cluster_terms(state, sigma):
     """log prod_m Gamma(n_m - sigma) / Gamma(1 - sigma) (tau + A)^sigma"""
     value, gap = 0.0, math.lgamma(1.0 - sigma)
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         value += math.lgamma(state.size[k] - sigma) - gap
-        value += sigma * math.log(max(state.hyper[TAU] + state.cache.A[state.location[k]], TINY))
+        value += sigma * math.log(max(state.hyper[Hyper.TAU] + state.cache.A[state.location[k]], TINY))
     return value
 
 
 @entry(SCALAR_T)
 def log_density_mass(data, state, which, z):
-    value, mass = log_prior_density(data, MASS, z)
+    value, mass = log_prior_density(data, Hyper.MASS, z)
     if value == -math.inf:
         return value
-    K, with_v = state.num[N_CLUSTERS], data.setup[JOINT_WITH_V] == 1
-    if data.setup[MEASURE] == CRM:
+    K, with_v = state.num[Count.CLUSTERS], data.setup[Setup.JOINT_WITH_V] == 1
+    if data.setup[Setup.MEASURE] == CRM:
         value += K * math.log(mass)
         if with_v:
-            return value - mass * nrm.total_growth(data, state, state.hyper[SIGMA])
+            return value - mass * nrm.total_growth(data, state, state.hyper[Hyper.SIGMA])
         return value + math.lgamma(mass) - math.lgamma(mass + state.labels.shape[0])  # u integrated out
-    sigma = state.hyper[SIGMA]
-    if data.setup[MEASURE] == FINITE:
-        sigma = -mass / data.setup[COMPONENTS]
+    sigma = state.hyper[Hyper.SIGMA]
+    if data.setup[Setup.MEASURE] == FINITE:
+        sigma = -mass / data.setup[Setup.COMPONENTS]
         value += cluster_terms(state, sigma)
     value += nrm.log_rising(data, mass, sigma, K) - nrm.mass_of_new(data, mass, sigma, K) * nrm.total_growth(data, state, sigma)
     if with_v:
         return value + math.log(mass)
     # in a mixture the terms with u in the last line are (1 + u)^-mass
-    b, n = state.hyper[TAU] + state.cache.A[0], state.labels.shape[0]
+    b, n = state.hyper[Hyper.TAU] + state.cache.A[0], state.labels.shape[0]
     return value + mass * math.log(b) + math.lgamma(mass + 1.0) - math.lgamma(mass + n)
 
 
 @entry(STEP_T)
 def update_sigma(data, state, rng):
-    state.hyper[SIGMA] = draw(data, state, SIGMA, SIGMA_DENSITY, rng)
-    if data.setup[MEASURE] == STABLE:
-        state.hyper[MASS] = state.hyper[SIGMA]
+    state.hyper[Hyper.SIGMA] = draw(data, state, Hyper.SIGMA, Setup.SIGMA_DENSITY, rng)
+    if data.setup[Setup.MEASURE] == STABLE:
+        state.hyper[Hyper.MASS] = state.hyper[Hyper.SIGMA]
         if nrm.is_mixture(data):
             nrm.draw_stable_u(state, rng)
     return DONE
@@ -134,14 +123,14 @@ def update_sigma(data, state, rng):
 
 @entry(STEP_T)
 def update_mass(data, state, rng):
-    prior = data.hyperprior[MASS]
-    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == CRM:
-        rate = prior[2] + nrm.total_growth(data, state, state.hyper[SIGMA])
-        state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
+    prior = data.hyperprior[Hyper.MASS]
+    if prior[0] == GAMMA and data.setup[Setup.JOINT_WITH_V] == 1 and data.setup[Setup.MEASURE] == CRM:
+        rate = prior[2] + nrm.total_growth(data, state, state.hyper[Hyper.SIGMA])
+        state.hyper[Hyper.MASS] = rng.standard_gamma(prior[1] + state.num[Count.CLUSTERS]) / rate
     else:
-        state.hyper[MASS] = draw(data, state, MASS, MASS_DENSITY, rng)
-    if data.setup[MEASURE] == FINITE:
-        state.hyper[SIGMA] = -state.hyper[MASS] / data.setup[COMPONENTS]
+        state.hyper[Hyper.MASS] = draw(data, state, Hyper.MASS, Setup.MASS_DENSITY, rng)
+    if data.setup[Setup.MEASURE] == FINITE:
+        state.hyper[Hyper.SIGMA] = -state.hyper[Hyper.MASS] / data.setup[Setup.COMPONENTS]
     return DONE
 
 
@@ -157,7 +146,7 @@ def update_widths(data, state, rng):
     V_g, so that with V fixed a width hardly moves.
     """
     G = state.v.shape[0]
-    for which in range(WIDTH, state.hyper.shape[0]):
+    for which in range(Hyper.WIDTH, state.hyper.shape[0]):
         kind = data.hyperprior[which, 0]
         if kind != FIXED:
             find_best_locations(state)
@@ -165,9 +154,9 @@ def update_widths(data, state, rng):
             for g in range(G):
                 state.scratch.by_group[0, g] = math.log(state.v[g]) + state.scratch.by_group[1, g]
             old = state.hyper[which]
-            width = draw(data, state, which, WIDTH_DENSITY, rng)
+            width = draw(data, state, which, Setup.WIDTH_DENSITY, rng)
             set_width(data, state, which, width)
-            if state.num[TUNING] != 0:
+            if state.num[Count.TUNING] != 0:
                 moved = abs(unbounded(kind, width) - unbounded(kind, old))
                 state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
             nrm.set_log_kernel(data, state)
@@ -188,7 +177,7 @@ def update_widths(data, state, rng):
 @kernel
 def scales_as_one(data, state):
     """Whether a width scales all of log K."""
-    return data.setup[SCALES] != 0 and state.cache.ratio.shape[0] == 1
+    return data.setup[Setup.SCALES] != 0 and state.cache.ratio.shape[0] == 1
 
 
 @kernel
@@ -200,7 +189,7 @@ def change_of_log_K(data, old, width):
 
 @kernel
 def scale_sums(state, change):
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         for p in range(state.cache.log_K_sum.shape[1]):
             state.cache.log_K_sum[k, p] *= change
 
@@ -226,7 +215,7 @@ def log_density_width(data, state, which, z):
         sound = find_best_locations(state)
     if not sound:
         return -math.inf
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    sigma, tau = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     G, P = state.cache.K.shape
     rows = state.scratch.by_location
     base, A, log_b, terms = rows[0], rows[1], rows[2], rows[3]
@@ -249,7 +238,7 @@ def log_density_width(data, state, which, z):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
     growth = nrm.growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         for p in range(P):
             base[p] = change * state.cache.log_K_sum[k, p]
         top = log_terms(base, base, 0.0, state.cache.log_R0, log_b, state.size[k] - sigma, terms)
@@ -261,7 +250,7 @@ def log_density_width(data, state, which, z):
 def find_best_locations(state):
     """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members."""
     sums = state.cache.log_K_sum
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         best = 0
         for p in range(sums.shape[1]):
             if sums[k, p] > sums[k, best]:
@@ -273,7 +262,7 @@ def find_best_locations(state):
 @kernel
 def are_reached(state, ratio):
     """Whether the best location of each cluster reaches all of its members, where log K is multiplied by a ratio."""
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         if not ratio * state.cache.log_K_sum[k, state.location[k]] > OUT_OF_REACH:
             return False
     return True
@@ -285,7 +274,7 @@ def fill_reach(data, state, change, is_lent, begin, end):
 
     Sums are of as many groups at once as there is room for in `part`.
     """
-    K, P = state.num[N_CLUSTERS], state.scratch.region_A.shape[1]
+    K, P = state.num[Count.CLUSTERS], state.scratch.region_A.shape[1]
     for first in range(begin, end, P):
         count = min(P, end - first)
         for b in range(count):
@@ -315,8 +304,8 @@ def log_sums_of_columns(terms, size, K, count, out):
 
 @kernel
 def set_width(data, state, which, x):
-    if data.setup[SHARED_WIDTH] == 1:
-        for j in range(WIDTH, state.hyper.shape[0]):
+    if data.setup[Setup.SHARED_WIDTH] == 1:
+        for j in range(Hyper.WIDTH, state.hyper.shape[0]):
             state.hyper[j] = x
     else:
         state.hyper[which] = x

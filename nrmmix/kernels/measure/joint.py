@@ -7,19 +7,7 @@ import math
 from nrmmix.kernels.core.clusters import marginal_column
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import log_K_at
-from nrmmix.kernels.core.state import (
-    FINITE,
-    GIBBS_TYPE,
-    JOINT_WITH_V,
-    MASS,
-    MEASURE,
-    N_CLUSTERS,
-    OUT_OF_REACH,
-    PITMAN_YOR,
-    SIGMA,
-    TAU,
-    TINY,
-)
+from nrmmix.kernels.core.state import FINITE, GIBBS_TYPE, OUT_OF_REACH, PITMAN_YOR, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_rising, mass_term, psi1_at, total_growth
 
 
@@ -28,9 +16,9 @@ from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_rising, ma
 def log_joint(data, state):
     """log p(y, partition), with u or v where the prior's joint has them; see math of the random measure in the documentation."""
     n = state.labels.shape[0]
-    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    K = state.num[N_CLUSTERS]
-    kind = data.setup[MEASURE]
+    mass, sigma, tau = state.hyper[Hyper.MASS], state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
+    K = state.num[Count.CLUSTERS]
+    kind = data.setup[Setup.MEASURE]
     rising = kind == PITMAN_YOR or kind == FINITE
     value = 0.0
     for k in range(K):
@@ -38,7 +26,7 @@ def log_joint(data, state):
     if kind == GIBBS_TYPE:
         return value + data.log_V[0, K]
     value += log_rising(data, mass, sigma, K) if rising else K * math.log(mass)
-    if data.setup[JOINT_WITH_V] == 0:
+    if data.setup[Setup.JOINT_WITH_V] == 0:
         return value - math.lgamma(mass + n) + (math.lgamma(mass + 1.0) if rising else math.lgamma(mass))
     for k in range(K):
         p = state.location[k]

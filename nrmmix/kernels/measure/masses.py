@@ -12,7 +12,7 @@ from nrmmix.kernels.core.entry import STEP_T, call_step, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import draw_locations
 from nrmmix.kernels.core.special import draw_share
-from nrmmix.kernels.core.state import COMPONENTS, DONE, DRAW_UNSEEN, MASS, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import DONE, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.rates import OCCUPIED, RATE, TOTAL, UNSEEN, fill_rates
@@ -29,20 +29,20 @@ def draw_masses(data, state, rng):
 
     Row TOTAL of Scratch.by_location is scratch.
     """
-    sigma, tau, occupied = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[OCCUPIED]
+    sigma, tau, occupied = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU], state.scratch.by_location[OCCUPIED]
     for p in range(occupied.shape[0]):
         occupied[p] = 0.0
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         p = state.location[k]
         state.scratch.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.cache.A[p], TINY)
         occupied[p] += state.scratch.score[k]
-    call_step(data.setup[DRAW_UNSEEN], data, state, rng)
+    call_step(data.setup[Setup.DRAW_UNSEEN], data, state, rng)
 
 
 @entry(STEP_T)
 def draw_unseen_of_dirichlet(data, state, rng):
     """Masses of the atoms without clusters by location, where sigma is 0."""
-    mass, tau, unseen = state.hyper[MASS], state.hyper[TAU], state.scratch.by_location[UNSEEN]
+    mass, tau, unseen = state.hyper[Hyper.MASS], state.hyper[Hyper.TAU], state.scratch.by_location[UNSEEN]
     for p in range(unseen.shape[0]):
         unseen[p] = rng.standard_gamma(mass * data.R0[p]) / (tau + state.cache.A[p])
     return DONE
@@ -51,7 +51,7 @@ def draw_unseen_of_dirichlet(data, state, rng):
 @entry(STEP_T)
 def draw_unseen(data, state, rng):
     """Draw the masses of unseen atoms of any infinite measure."""
-    sigma, tau, unseen = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[UNSEEN]
+    sigma, tau, unseen = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU], state.scratch.by_location[UNSEEN]
     mass = given_mass(data, state, rng)
     for p in range(unseen.shape[0]):
         b = tau + state.cache.A[p]
@@ -67,11 +67,12 @@ def draw_unseen(data, state, rng):
 @entry(STEP_T)
 def draw_unseen_of_finite(data, state, rng):
     """Draw the masses of unseen atoms of a finite measure."""
-    sigma, tau, unseen, shares = state.hyper[SIGMA], state.hyper[TAU], state.scratch.by_location[UNSEEN], state.scratch.by_location[TOTAL]
+    sigma, tau = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
+    unseen, shares = state.scratch.by_location[UNSEEN], state.scratch.by_location[TOTAL]
     for p in range(unseen.shape[0]):
         unseen[p] = 0.0
     total = shares_of_locations(data, state, shares)
-    for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+    for _ in range(data.setup[Setup.COMPONENTS] - state.num[Count.CLUSTERS]):
         p = draw_share(shares, shares.shape[0], rng.random() * total)
         unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.cache.A[p], TINY)
     return DONE

@@ -25,28 +25,20 @@ from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
 from nrmmix.kernels.core.state import (
     BETA,
     COLUMN,
-    COMPONENTS,
-    COVARIATES,
     DONE,
     FINITE,
     GAMMA,
     GIBBS_TYPE,
-    GROWTH,
     LOG_V_MAX,
     LOGARITHM,
     LOGNORMAL,
-    MASS,
-    MEASURE,
-    N_CLUSTERS,
     OF_DEGREE,
     PITMAN_YOR,
-    SCALES,
-    SET_KERNEL,
-    SIGMA,
     STABLE,
-    TAU,
     TINY,
-    WIDTH,
+    Count,
+    Hyper,
+    Setup,
 )
 
 LOG_TINY = math.log(TINY)
@@ -145,16 +137,16 @@ def is_mixture(data):
 @kernel
 def is_integrated(data):
     """Whether the total mass is integrated out of every move; it also is of a mixture by a stable process, together with u."""
-    kind = data.setup[MEASURE]
+    kind = data.setup[Setup.MEASURE]
     return kind == PITMAN_YOR or kind == FINITE or kind == GIBBS_TYPE or (kind == STABLE and is_mixture(data))
 
 
 @kernel
 def mass_of_new(data, mass, sigma, K):
     """theta + sigma K, to which the weight of a new cluster beside K others is proportional; exactly 0 where there can be none."""
-    kind = data.setup[MEASURE]
+    kind = data.setup[Setup.MEASURE]
     if kind == FINITE:
-        M = data.setup[COMPONENTS]
+        M = data.setup[Setup.COMPONENTS]
         return mass * (float(max(M - K, 0)) / M)
     if kind == STABLE:
         return sigma * K
@@ -181,48 +173,48 @@ def log_V_ratio(data, row, K):
 @kernel
 def recorded_sigma(data, state):
     """Sigma, or 0 for a finite measure, of which only the mass is a parameter."""
-    return 0.0 if data.setup[MEASURE] == FINITE else state.hyper[SIGMA]
+    return 0.0 if data.setup[Setup.MEASURE] == FINITE else state.hyper[Hyper.SIGMA]
 
 
 @inlined
 def growth_sums(data, state, base, K_row, v, c, R0):
     """(sum_p c_p log b_p, T or L) at b_p = base_p + v K_p, tau in the base; T of some of the locations where R0 is of these."""
     if is_integrated(data):
-        return power_sums(base, K_row, v, c, R0, state.hyper[SIGMA], 0.0)
-    return weighted_sums(base, K_row, v, c, R0, state.hyper[SIGMA], state.hyper[TAU])
+        return power_sums(base, K_row, v, c, R0, state.hyper[Hyper.SIGMA], 0.0)
+    return weighted_sums(base, K_row, v, c, R0, state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU])
 
 
 @entry(GROWTH_T)
 def total_growth_entry(data, state, sigma):
     if is_integrated(data):
-        return power_sums(state.cache.A, state.cache.K[0], 0.0, data.R0, data.R0, sigma, state.hyper[TAU])[1]
+        return power_sums(state.cache.A, state.cache.K[0], 0.0, data.R0, data.R0, sigma, state.hyper[Hyper.TAU])[1]
     return total_psi1(data, state, sigma)
 
 
 @kernel
 def total_growth(data, state, sigma):
     """T, or L where the mass is integrated out, at the current A."""
-    return call_growth(data.setup[GROWTH], data, state, sigma)
+    return call_growth(data.setup[Setup.GROWTH], data, state, sigma)
 
 
 @inlined
 def mass_term(data, state, sigma, growth):
     """log of exp(-mass T), or of its integral over a prior of the mass together with mass^K, up to what v and the widths do not enter."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     if is_integrated(data):
-        return -mass_of_new(data, state.hyper[MASS], sigma, K) * growth
-    if data.setup[MEASURE] == STABLE:
+        return -mass_of_new(data, state.hyper[Hyper.MASS], sigma, K) * growth
+    if data.setup[Setup.MEASURE] == STABLE:
         return -sigma * growth
-    prior = data.hyperprior[MASS]
+    prior = data.hyperprior[Hyper.MASS]
     if prior[0] == GAMMA:
         return -(prior[1] + K) * math.log(prior[2] + growth)
-    return -state.hyper[MASS] * growth
+    return -state.hyper[Hyper.MASS] * growth
 
 
 @kernel
 def draw_stable_u(state, rng):
     """u of a mixture by a stable process, u^sigma ~ Gamma(K): recorded, while no move depends on it."""
-    log_u = math.log(max(rng.standard_gamma(float(state.num[N_CLUSTERS])), TINY)) / state.hyper[SIGMA]
+    log_u = math.log(max(rng.standard_gamma(float(state.num[Count.CLUSTERS])), TINY)) / state.hyper[Hyper.SIGMA]
     state.v[0] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, log_u)))
     recompute_A(state)
 
@@ -243,7 +235,7 @@ def recompute_A(state):
 @kernel
 def scale(data, s):
     """The covariate whose width scales matrix s of log K, or -1; and the degree."""
-    at = COVARIATES + data.distance.shape[0] + 2 * s
+    at = Setup.COVARIATES + data.distance.shape[0] + 2 * s
     return data.setup[at + COLUMN], data.setup[at + OF_DEGREE]
 
 
@@ -253,10 +245,10 @@ def set_log_kernel(data, state):
 
     K itself is there again after `set_kernel_from_log`.  Until then `locations.log_row_lent` has the rows of log K.
     """
-    for s in range(state.cache.ratio.shape[0] if data.setup[SCALES] == 1 else 0):
+    for s in range(state.cache.ratio.shape[0] if data.setup[Setup.SCALES] == 1 else 0):
         column, degree = scale(data, s)
         if column >= 0:
-            width = state.hyper[WIDTH + column]
+            width = state.hyper[Hyper.WIDTH + column]
             state.cache.ratio[s] = width ** (-degree) if degree != LOGARITHM else -math.log(width)
     for g in range(state.cache.K.shape[0] if state.cache.ratio.shape[0] == 0 else 0):
         row, _ = log_row(data, state, g)
@@ -310,7 +302,7 @@ def set_kernel_of_slots(data, state):
 def set_kernel(data, state):
     """The covariate kernel at the state's widths; that of a mixture is 1."""
     if not is_mixture(data):
-        call_all(data.setup[SET_KERNEL], data, state)
+        call_all(data.setup[Setup.SET_KERNEL], data, state)
 
 
 @kernel
@@ -318,15 +310,15 @@ def exponents(state, c):
     """c_p = sum over clusters at p of (n_m - sigma)."""
     for p in range(c.shape[0]):
         c[p] = 0.0
-    for k in range(state.num[N_CLUSTERS]):
-        c[state.location[k]] += state.size[k] - state.hyper[SIGMA]
+    for k in range(state.num[Count.CLUSTERS]):
+        c[state.location[k]] += state.size[k] - state.hyper[Hyper.SIGMA]
 
 
 @root
 @kernel
 def total_psi1(data, state, sigma):
     total = 0.0
-    tau = state.hyper[TAU]
+    tau = state.hyper[Hyper.TAU]
     tau_power = power_of_tau(sigma, tau)
     log_tau = math.log(tau) if tau > 0.0 else 0.0
     for p in range(state.cache.A.shape[0]):

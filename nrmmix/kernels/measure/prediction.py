@@ -8,7 +8,7 @@ import numpy as np
 
 from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.special import exp_any, log_pos
-from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure import nrm
 
 # Of the trapezoid in s, whose error is 1e-8, and 5e-7 where tails are heavy; at first v exp(-rate v) is 1e-13 of its largest.
@@ -29,15 +29,15 @@ def mixture_weights(data, state, out):
     Where the mass is integrated out: W_c and W_new in proportion to n_c - sigma and theta + sigma K, or what the table has for it.
     """
     n = float(state.labels.shape[0])
-    K = state.num[N_CLUSTERS]
-    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    if data.setup[MEASURE] == CRM:
+    K = state.num[Count.CLUSTERS]
+    mass, sigma, tau = state.hyper[Hyper.MASS], state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
+    if data.setup[Setup.MEASURE] == CRM:
         rho = n / (n + mass) if sigma == 0.0 else expected_share(n, K, mass, sigma, tau)
         for k in range(K):
             out[k] = (state.size[k] - sigma) * rho / n
         out[K] = 1.0 - (n - sigma * K) * rho / n
         return
-    new = math.exp(nrm.log_V_ratio(data, 1, K)) if data.setup[MEASURE] == GIBBS_TYPE else nrm.mass_of_new(data, mass, sigma, K)
+    new = math.exp(nrm.log_V_ratio(data, 1, K)) if data.setup[Setup.MEASURE] == GIBBS_TYPE else nrm.mass_of_new(data, mass, sigma, K)
     total = n - sigma * K + new
     for k in range(K):
         out[k] = (state.size[k] - sigma) / total
@@ -219,8 +219,8 @@ def regression_weights(data, state, K_rows, octet, out):
     A finite measure has no atom in reach of the group with some probability; the weights are given that it has one, and are 0 where
     all its atoms are occupied and out of reach.  `octet` (9, `octets`) is scratch.
     """
-    K = state.num[N_CLUSTERS]
-    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    K = state.num[Count.CLUSTERS]
+    mass, sigma, tau = state.hyper[Hyper.MASS], state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     integrated = nrm.is_integrated(data)
     if integrated:
         mass = nrm.mass_of_new(data, mass, sigma, K)
@@ -266,7 +266,7 @@ def regression_weights(data, state, K_rows, octet, out):
                 factor = (0.5 if last else 1.0) * STEP * v * slope * survival
                 best = max(best, factor * rate)
                 negligible = factor * rate < NEGLIGIBLE * best
-                if last and data.setup[MEASURE] != FINITE:  # a heavy tail: what is left of the integral, in the proportions of its end
+                if last and data.setup[Setup.MEASURE] != FINITE:  # a heavy tail: what is left of the integral, in proportions of its end
                     factor += survival / rate
                 for k in range(K + 1):
                     weight[k] += factor * rates[k]
@@ -274,7 +274,7 @@ def regression_weights(data, state, K_rows, octet, out):
                     break
             j += 1
             log_v, v, slope = node(j, log_v0, v0)
-        if data.setup[MEASURE] == FINITE:
+        if data.setup[Setup.MEASURE] == FINITE:
             total = 0.0
             for k in range(K + 1):
                 total += weight[k]

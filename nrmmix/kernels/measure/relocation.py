@@ -16,7 +16,7 @@ import math
 
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_integer, local_numbers, log_pos
-from nrmmix.kernels.core.state import N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import OUT_OF_REACH, TINY, Count, Hyper
 from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, fill_others, take_column
 
 PLACES = 8  # locations that are tried at once, the present one among them
@@ -39,8 +39,8 @@ def log_rates(others, column, mass, size):
 @kernel
 def relocate(data, state, rng):
     """The atom of one cluster; masses and rates follow.  scratch.score[:K] has the sizes of the clusters' atoms."""
-    P, k = state.cache.A.shape[0], draw_integer(state.num[N_CLUSTERS], rng)
-    sigma, tau, n, now = state.hyper[SIGMA], state.hyper[TAU], state.size[k], state.location[k]
+    P, k = state.cache.A.shape[0], draw_integer(state.num[Count.CLUSTERS], rng)
+    sigma, tau, n, now = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU], state.size[k], state.location[k]
     occupied, log_K_sum = state.scratch.by_location[OCCUPIED], state.cache.log_K_sum[k]
     others, column = state.scratch.by_group[OTHERS], state.scratch.by_group[COLUMN]
     z = log_pos(max(state.scratch.score[k], TINY))

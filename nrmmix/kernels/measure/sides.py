@@ -21,7 +21,7 @@ from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import add_row, log_K_at
 from nrmmix.kernels.core.special import draw_integer, exp_any, log_pos
-from nrmmix.kernels.core.state import DONE, MASS, N_CLUSTERS, OUT_OF_REACH, TAU, TINY
+from nrmmix.kernels.core.state import DONE, OUT_OF_REACH, TINY, Count, Hyper
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.masses import draw_masses
 from nrmmix.kernels.measure.rates import OCCUPIED, UNSEEN, fill_rates, take_column
@@ -39,7 +39,7 @@ REST, SIDE, COLUMN, TRIAL = 0, 1, 2, 3
 @kernel
 def fill_positions(data, state, position):
     """position_k: mean group of the members of cluster k."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     for k in range(K):
         position[k] = 0.0
     for i in range(state.labels.shape[0]):
@@ -64,7 +64,7 @@ def fill_centres(state, centre, total):
 def halfway(state, position, k, sign):
     """The group halfway to the next cluster upwards (sign 1) or downwards (-1), or -1 where there is none."""
     best = math.inf
-    for j in range(state.num[N_CLUSTERS]):
+    for j in range(state.num[Count.CLUSTERS]):
         gap = sign * (position[j] - position[k])
         if gap > 0.0:
             best = min(best, gap)
@@ -101,10 +101,10 @@ def divide(data, state, k, sign, there):
     for p in range(occupied.shape[0]):
         if there >= 0 and sign * (centre[p] - there) > 0.0:
             occupied[p], beside[p] = 0.0, unseen[p]
-            shape += state.hyper[MASS] * data.R0[p]
+            shape += state.hyper[Hyper.MASS] * data.R0[p]
         else:
             occupied[p], beside[p] = unseen[p], 0.0
-    for j in range(state.num[N_CLUSTERS]):
+    for j in range(state.num[Count.CLUSTERS]):
         if there >= 0 and sign * (position[j] - position[k]) > 0.0:
             beside[state.location[j]] += state.scratch.score[j]
             n += state.size[j]
@@ -124,7 +124,7 @@ def multiply_side(state, k, sign, there, scale):
     for p in range(unseen.shape[0]):
         if sign * (centre[p] - there) > 0.0:
             unseen[p] *= scale
-    for j in range(state.num[N_CLUSTERS]):
+    for j in range(state.num[Count.CLUSTERS]):
         if sign * (position[j] - position[k]) > 0.0:
             state.scratch.score[j] *= scale
 
@@ -136,7 +136,7 @@ def shift_side(data, state, k, sign, rng):
     others, side, column, trial = rows[REST], rows[SIDE], rows[COLUMN], rows[TRIAL]
     here, there = halfway(state, state.cache.log_weight, k, -sign), halfway(state, state.cache.log_weight, k, sign)
     n_side, mass_side, shape = divide(data, state, k, sign, there)
-    tau, now, n, log_K_sum = state.hyper[TAU], state.location[k], state.size[k], state.cache.log_K_sum[k]
+    tau, now, n, log_K_sum = state.hyper[Hyper.TAU], state.location[k], state.size[k], state.cache.log_K_sum[k]
     log_scale, log_mass = 0.0, log_pos(max(state.scratch.score[k], TINY))
     take_column(state.cache.K, now, column)
     rates = log_rates(others, side, column, 1.0, exp_any(log_mass), data.group_size)
@@ -170,7 +170,7 @@ def shift_side(data, state, k, sign, rng):
 @entry(STEP_T)
 def update_sides(data, state, rng):
     """Locations of some clusters and masses on one side of each; then V given all masses, which are integrated out again."""
-    K, position = state.num[N_CLUSTERS], state.cache.log_weight  # log weights are made anew after all updates
+    K, position = state.num[Count.CLUSTERS], state.cache.log_weight  # log weights are made anew after all updates
     fill_positions(data, state, position)
     fill_centres(state, state.scratch.by_location[CENTRE], state.scratch.by_location[OCCUPIED])
     draw_masses(data, state, rng)

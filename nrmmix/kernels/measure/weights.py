@@ -28,7 +28,7 @@ from nrmmix.kernels.core.locations import (
     weighted_sum,
 )
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import DONE, GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, REFRESH, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import DONE, GIBBS_TYPE, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_V_ratio, mass_of_new, total_growth
 
 PARTS = 2
@@ -75,7 +75,7 @@ def log_new_weight(state, g, others, log_p):
 @kernel
 def log_cluster(state):
     """Contribution of every cluster of a mixture to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""
-    return state.cache.log_new[0] + log_pos(state.hyper[TAU] + state.cache.A[0])
+    return state.cache.log_new[0] + log_pos(state.hyper[Hyper.TAU] + state.cache.A[0])
 
 
 @kernel
@@ -101,7 +101,7 @@ def typical_log_weight(data, state):
     total = 0.0
     for p in range(state.cache.log_b.shape[0]):
         total += data.R0[p] * state.cache.log_b[p]
-    return state.cache.log_scale[0] + state.hyper[SIGMA] * total
+    return state.cache.log_scale[0] + state.hyper[Hyper.SIGMA] * total
 
 
 @kernel
@@ -189,7 +189,7 @@ def weigh_with(data, state, i, k, sign):
 @entry(ALL_T)
 def refresh_caches_entry(data, state):
     G, P = state.cache.K.shape
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    sigma, tau = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     for m in range(1, state.cache.log_size.shape[0]):
         state.cache.log_size[m] = log_pos(m - sigma)
     state.cache.log_rising[1] = 0.0
@@ -197,15 +197,15 @@ def refresh_caches_entry(data, state):
         state.cache.log_rising[m] = state.cache.log_rising[m - 1] + state.cache.log_size[m - 1]
     if is_integrated(data):  # log (theta + sigma K), or what a table says; beside no other cluster there is no choice
         for K in range(1, state.cache.log_next.shape[0]):
-            if data.setup[MEASURE] == GIBBS_TYPE:
+            if data.setup[Setup.MEASURE] == GIBBS_TYPE:
                 state.cache.log_next[K] = log_V_ratio(data, 0, K) if K < state.labels.shape[0] else -math.inf
             else:
-                new = mass_of_new(data, state.hyper[MASS], sigma, K)
+                new = mass_of_new(data, state.hyper[Hyper.MASS], sigma, K)
                 state.cache.log_next[K] = math.log(new) if new > 0.0 else -math.inf
-    scale = math.log(state.hyper[MASS]) if not is_integrated(data) else -sigma * total_growth(data, state, sigma)
+    scale = math.log(state.hyper[Hyper.MASS]) if not is_integrated(data) else -sigma * total_growth(data, state, sigma)
     state.cache.log_scale[0] = scale
     state.cache.log_b[0] = log_pos(tau + state.cache.A[0])
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         weigh(state, k)
     rate = state.scratch.by_location[0]
     for p in range(P):
@@ -225,7 +225,7 @@ def refresh_caches(data, state):
     A new cluster beside K others has the weight exp(log_new + log_next[K]).  `log_scale` is log mass, or where the mass is integrated out
     what takes its place, 1 / (1 + sigma T) = exp(-sigma L).
     """
-    call_all(data.setup[REFRESH], data, state)
+    call_all(data.setup[Setup.REFRESH], data, state)
 
 
 @kernel

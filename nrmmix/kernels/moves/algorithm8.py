@@ -14,7 +14,7 @@ from nrmmix.kernels.core.clusters import copy_column, empty_column, relocate, sc
 from nrmmix.kernels.core.entry import ONE_T, STEP_T, call_redraw, entry
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, N_CLUSTERS, N_SCORED, REDRAW
+from nrmmix.kernels.core.state import BROKEN, DONE, Block, Count
 from nrmmix.kernels.measure.weights import log_new_weight
 
 AUXILIARY = 2  # columns K and K + 1: there is room for no more
@@ -24,15 +24,15 @@ AUXILIARY = 2  # columns K and K + 1: there is room for no more
 def redraw_column(data, state, k, rng):
     """Held parameters of column k given its members, from the prior where it has none."""
     for b in range(data.block.shape[0]):
-        if data.block[b, REDRAW] != 0:
-            call_redraw(data.block[b, REDRAW], data.rows, state.stat, data.block[b], k, rng)
+        if data.block[b, Block.REDRAW] != 0:
+            call_redraw(data.block[b, Block.REDRAW], data.rows, state.stat, data.block[b], k, rng)
 
 
 @root
 @kernel
 def redraw(data, state, rng):
     """Held parameters of all clusters."""
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         redraw_column(data, state, k, rng)
 
 
@@ -45,7 +45,7 @@ def update_explicit(data, state, rng):
 @entry(ONE_T)
 def algorithm8_one(data, state, i, own, rng):
     """Redraw the cluster of observation i; scratch.score holds the prior weights, `own` is its cluster if it has other members (or -1)."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     k_old = state.labels[i]
     alone = k_old >= 0 and own < 0
     p = state.scratch.score
@@ -63,10 +63,10 @@ def algorithm8_one(data, state, i, own, rng):
     score_columns(data, state.stat, state.scratch.work, p, m, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
-    state.num[N_SCORED] += m
+    state.num[Count.SCORED] += m
     k = draw_index(p, m, rng.random())
     if k < 0:
-        state.num[BAD_ROW] = i
+        state.num[Count.BAD_ROW] = i
         return BROKEN
     if alone and (k == k_old or k >= K):  # still alone, with its own parameters or others
         if k >= K:

@@ -13,7 +13,7 @@ import math
 from nrmmix.kernels.core.clusters import copy_column, empty_column, fill_column, score_columns, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import DONE, IS_COUNT, N_CLUSTERS, OF_COLUMN, OF_ROW
+from nrmmix.kernels.core.state import DONE, IS_COUNT, OF_COLUMN, OF_ROW, Count
 from nrmmix.kernels.moves.imputation import redraw_cells
 
 NARROWEST = 1e-14  # of a slice
@@ -75,7 +75,7 @@ def draw_cell(data, state, c, rng):
 @entry(STEP_T)
 def update_censored(data, state, rng):
     """Every censored value, row after row; then what rows are likely alone, which moves keep."""
-    censored, K = data.censored, state.num[N_CLUSTERS]
+    censored, K = data.censored, state.num[Count.CLUSTERS]
     for c in range(censored.shape[0]):
         i = censored[c, OF_ROW]
         k = state.labels[i]

@@ -16,28 +16,21 @@ from nrmmix.kernels.core.jit import inlined, kernel, root, woven
 from nrmmix.kernels.core.special import FAR, draw_index, draw_near, prefetch
 from nrmmix.kernels.core.state import (
     ACCEPTED,
-    ALGORITHM8,
-    BAD_ROW,
     BROKEN,
     CHANGED,
-    CURSOR,
     DONE,
     FOUR,
     GIVE_UP,
     GIVEN_UP,
-    HALT,
     HALTED,
-    HEAT,
     HEED_EVERY,
-    N_CLUSTERS,
-    N_MOVED,
-    N_SCORED,
     NEED_ROOM,
     OWN_OF_FOUR,
     PROPOSED,
     ROWS_OF_FOUR,
-    SCORE_FOUR,
-    TUNING,
+    Block,
+    Count,
+    Setup,
 )
 from nrmmix.kernels.measure.weights import has_locations, log_join_weights, log_new_weight
 from nrmmix.kernels.moves.imputation import redraw_cells
@@ -62,13 +55,13 @@ def own_cluster(state, i):
 def gibbs_one(data, state, i, rng):
     """Redraw the cluster of observation i, which may be unassigned (-1)."""
     own = own_cluster(state, i)
-    log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
+    log_join_weights(data, state, state.num[Count.CLUSTERS], data.group[i], own)
     if data.explicit.shape[0] > 0:
-        return call_one(data.setup[ALGORITHM8], data, state, i, own, rng)
-    if state.num[HEAT] > 0:
+        return call_one(data.setup[Setup.ALGORITHM8], data, state, i, own, rng)
+    if state.num[Count.HEAT] > 0:
         keep_weights(state)
     score_all(data, state, i, own)
-    if state.num[HEAT] > 0:
+    if state.num[Count.HEAT] > 0:
         take_power(state)
     return draw_cluster(data, state, i, rng)
 
@@ -79,14 +72,14 @@ def gibbs_one(data, state, i, rng):
 @inlined
 def power(state):
     """Return the power of the likelihood: it rises to 1, where no heated sweeps are still to come."""
-    return 1.0 - (1.0 - LOWEST_POWER) * state.num[HEAT] / HEATED_SWEEPS
+    return 1.0 - (1.0 - LOWEST_POWER) * state.num[Count.HEAT] / HEATED_SWEEPS
 
 
 @kernel
 def keep_weights(state):
     """Put the log weights of the clusters aside, for `take_power`."""
     kept = state.scratch.work[state.scratch.work.shape[0] - 1]
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         kept[k] = state.scratch.score[k]
 
 
@@ -94,7 +87,7 @@ def keep_weights(state):
 def take_power(state):
     """Make of log weight + log predictive in scratch.score the log weight of clusters whose likelihood is raised to the power."""
     kept, beta = state.scratch.work[state.scratch.work.shape[0] - 1], power(state)
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         state.scratch.score[k] = kept[k] + beta * (state.scratch.score[k] - kept[k])
 
 
@@ -102,7 +95,7 @@ def take_power(state):
 @kernel
 def score_all(data, state, i, own):
     """Add to scratch.score, which holds log weights, the log predictives of observation i, without itself in `own` (or -1)."""
-    K, p = state.num[N_CLUSTERS], state.scratch.score
+    K, p = state.num[Count.CLUSTERS], state.scratch.score
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.scratch.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
@@ -113,17 +106,17 @@ def score_all(data, state, i, own):
 @kernel
 def draw_cluster(data, state, i, rng):
     """Observation i goes to a cluster that is drawn by the log weights of all, in scratch.score, or to a new one."""
-    p, K, k_old = state.scratch.score, state.num[N_CLUSTERS], state.labels[i]
+    p, K, k_old = state.scratch.score, state.num[Count.CLUSTERS], state.labels[i]
     alone = k_old >= 0 and state.size[k_old] == 1
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
     log_alone = data.log_prior_predictive[i]
-    if state.num[HEAT] > 0:
+    if state.num[Count.HEAT] > 0:
         log_alone *= power(state)
     p[new] = log_new_weight(state, data.group[i], m - 1, log_alone)
-    state.num[N_SCORED] += m
+    state.num[Count.SCORED] += m
     r = rng.random()
-    if state.num[HEAT] > 0:
+    if state.num[Count.HEAT] > 0:
         k = draw_index(p, m, r)
     else:
         k = draw_near(p, m, p[new if alone or k_old < 0 else k_old], r)
@@ -134,7 +127,7 @@ def draw_cluster(data, state, i, rng):
         p[new] = log_new_weight(state, data.group[i], m - 1, data.log_prior_predictive[i])
         k = draw_index(p, m, r)
     if k < 0:
-        state.num[BAD_ROW] = i
+        state.num[Count.BAD_ROW] = i
         return BROKEN
     if k == k_old:
         return DONE
@@ -154,10 +147,10 @@ def draw_cluster(data, state, i, rng):
 @kernel
 def can_score_four(data, state):
     """Whether all families have the entry, component parameters are integrated out and no cells are missing."""
-    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.scratch.trial.shape[1] < TRIAL or state.num[HEAT] > 0:
+    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.scratch.trial.shape[1] < TRIAL or state.num[Count.HEAT] > 0:
         return False
     for b in range(data.block.shape[0]):
-        if data.block[b, SCORE_FOUR] == 0:
+        if data.block[b, Block.SCORE_FOUR] == 0:
             return False
     return True
 
@@ -190,7 +183,7 @@ def add_changed(four, k):
 @kernel
 def score_one_of_four(data, state, r, own):
     """Add to scratch.score the log predictives of the r-th of the four in all clusters, without itself in `own` (or -1)."""
-    K, W, p = state.num[N_CLUSTERS], state.scratch.work.shape[0] - 1, state.scratch.score
+    K, W, p = state.num[Count.CLUSTERS], state.scratch.work.shape[0] - 1, state.scratch.score
     trial, four = state.scratch.trial, state.scratch.four
     found, scores, i = state.scratch.work[W], state.scratch.work[W - FOUR + r], four[ROWS_OF_FOUR + r]
     weight = p[own] if own >= 0 else 0.0
@@ -220,11 +213,11 @@ def score_one_of_four(data, state, r, own):
 @kernel
 def gibbs_one_of_four(data, state, i, r, rng):
     """Draw the cluster of the r-th of the observations that `score_next_four` has scored."""
-    own, k_old, moved = own_cluster(state, i), state.labels[i], state.num[N_MOVED]
-    log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
+    own, k_old, moved = own_cluster(state, i), state.labels[i], state.num[Count.MOVED]
+    log_join_weights(data, state, state.num[Count.CLUSTERS], data.group[i], own)
     score_one_of_four(data, state, r, own)
     status = draw_cluster(data, state, i, rng)
-    if state.num[N_MOVED] != moved:
+    if state.num[Count.MOVED] != moved:
         add_changed(state.scratch.four, k_old)
         add_changed(state.scratch.four, state.labels[i])
     return status
@@ -240,22 +233,22 @@ def allocate(data, state, order, count, rng):
     Those that are unassigned enter, each given those before it: the sequential start.  A sweep of all rows halts when it
     is told to; others give up when they have to, and a start goes on at CURSOR.
     """
-    first, at_once = state.num[CURSOR], -FOUR
+    first, at_once = state.num[Count.CURSOR], -FOUR
     fours, by_location, has_missing = can_score_four(data, state), has_locations(state), data.rows.missing.shape[0] > 0
     for t in range(first, count):
-        if state.num[HALT] != 0 and t > first and t % HEED_EVERY == 0:
-            state.num[CURSOR] = t
+        if state.num[Count.HALT] != 0 and t > first and t % HEED_EVERY == 0:
+            state.num[Count.CURSOR] = t
             if order.shape[0] == 0:
                 return HALTED
-            if state.num[HALT] == GIVE_UP:
+            if state.num[Count.HALT] == GIVE_UP:
                 return GIVEN_UP
         i = order[t] if order.shape[0] > 0 else t
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[CURSOR] = t
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
+            state.num[Count.CURSOR] = t
             return NEED_ROOM
         if by_location and t + 1 < count:
             prefetch(state.cache.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
-        if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[N_CLUSTERS] >= LEAST_FOR_FOUR:
+        if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[Count.CLUSTERS] >= LEAST_FOR_FOUR:
             score_next_four(data, state, order, t)
             at_once = t
         if t < at_once + FOUR:
@@ -266,7 +259,7 @@ def allocate(data, state, order, count, rng):
             return status
         if has_missing:
             redraw_cells(data, state, i, rng)
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE
 
 
@@ -280,20 +273,20 @@ def gibbs(data, state, memory, rng):
     n = state.labels.shape[0]
     order, count = memory.ints, n
     if memory.option.shape[0] > LEAST and memory.option[NEARBY] != 0.0:
-        if state.num[TUNING] != 0 and state.num[CURSOR] == 0:
-            memory.learnt[BY_PLACE] = 1.0 if state.num[N_CLUSTERS] >= int(memory.option[LEAST]) else 0.0
+        if state.num[Count.TUNING] != 0 and state.num[Count.CURSOR] == 0:
+            memory.learnt[BY_PLACE] = 1.0 if state.num[Count.CLUSTERS] >= int(memory.option[LEAST]) else 0.0
         if memory.learnt[BY_PLACE] != 0.0:
             return call_move(int(memory.option[NEARBY]), data, state, memory, rng)
         order = memory.ints[:0]
     if order.shape[0] > 0:
         count = int(memory.option[0])
-        if state.num[CURSOR] == 0 and memory.option[1] == 0.0:
+        if state.num[Count.CURSOR] == 0 and memory.option[1] == 0.0:
             for i in range(n):
                 order[i] = i
             random_subset(order, count, rng)
-    moved = state.num[N_MOVED]
+    moved = state.num[Count.MOVED]
     status = allocate(data, state, order, count, rng)
-    memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
+    memory.tally[ACCEPTED] += state.num[Count.MOVED] - moved
     if status == DONE:
         memory.tally[PROPOSED] += count
     return status

@@ -9,14 +9,14 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, fill_column, has_gaps, update_column
 from nrmmix.kernels.core.entry import ONE_T, call_impute, call_one, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import DONE, IMPUTE, REDRAW_CELLS
+from nrmmix.kernels.core.state import DONE, Block, Setup
 
 
 @kernel
 def redraw_cells(data, state, i, rng):
     """Draw the missing cells of row i, which has a cluster, given that cluster's other members."""
     if has_gaps(data.rows, i, 0, data.rows.missing.shape[1]):
-        call_one(data.setup[REDRAW_CELLS], data, state, i, state.labels[i], rng)
+        call_one(data.setup[Setup.REDRAW_CELLS], data, state, i, state.labels[i], rng)
 
 
 @entry(ONE_T)
@@ -27,7 +27,7 @@ def redraw_missing_cells(data, state, i, k, rng):
     elif not update_column(data, state.stat, k, i, -1.0):
         fill_column(data, state, k, k, i)
     for b in range(data.block.shape[0]):
-        if data.block[b, IMPUTE] != 0:
-            call_impute(data.block[b, IMPUTE], data.rows, state.stat, state.scratch.work, data.block[b], k, i, rng)
+        if data.block[b, Block.IMPUTE] != 0:
+            call_impute(data.block[b, Block.IMPUTE], data.rows, state.stat, state.scratch.work, data.block[b], k, i, rng)
     update_column(data, state.stat, k, i, 1.0)
     return DONE

@@ -24,21 +24,7 @@ from nrmmix.kernels.core.clusters import copy_column, relocate, score_columns, s
 from nrmmix.kernels.core.entry import MOVE_T, call_bound, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index, exp_any
-from nrmmix.kernels.core.state import (
-    ACCEPTED,
-    BAD_ROW,
-    BOUND,
-    BROKEN,
-    CURSOR,
-    DONE,
-    HALT,
-    HALTED,
-    N_CLUSTERS,
-    N_MOVED,
-    N_SCORED,
-    NEED_ROOM,
-    PROPOSED,
-)
+from nrmmix.kernels.core.state import ACCEPTED, BROKEN, DONE, HALTED, NEED_ROOM, PROPOSED, Block, Count
 from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
 from nrmmix.kernels.moves.gibbs import allocate, gibbs_one, own_cluster
 from nrmmix.kernels.moves.places import STACK, put_in_places
@@ -149,7 +135,7 @@ def _cut(data, state, option, bound, m, members):
     """Log weights of less than this are far, of the m that are bounded."""
     new = math.inf
     for r in range(members.shape[0]):
-        new = min(new, log_new_weight(state, 0, state.num[N_CLUSTERS], data.log_prior_predictive[members[r]]))
+        new = min(new, log_new_weight(state, 0, state.num[Count.CLUSTERS], data.log_prior_predictive[members[r]]))
     return max(_best(bound, m) - option[FAR], new - option[FAR_OF_NEW])
 
 
@@ -158,7 +144,7 @@ def _fill_reach(data, state, reach, first, last, nobody):
     """Compute what bounds of clusters first..last-1 need beside their statistics."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        call_bound(block[BOUND], data.rows, state.stat, state.scratch.work, reach[b], state.scratch.score, block, first, last, nobody)
+        call_bound(block[Block.BOUND], data.rows, state.stat, state.scratch.work, reach[b], state.scratch.score, block, first, last, nobody)
 
 
 @kernel
@@ -166,8 +152,8 @@ def _add_bounds(data, state, stat, reach, m, members):
     """Add to scratch.score[:m] what log predictives of members in clusters that they are not in do not exceed."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        call_bound(block[BOUND], data.rows, stat, state.scratch.work, reach[b], state.scratch.score, block, 0, m, members)
-    state.num[N_SCORED] += WORK_OF_BOUND * m
+        call_bound(block[Block.BOUND], data.rows, stat, state.scratch.work, reach[b], state.scratch.score, block, 0, m, members)
+    state.num[Count.SCORED] += WORK_OF_BOUND * m
 
 
 @kernel
@@ -182,7 +168,7 @@ def _part(data, state, option, reach, group, near, members, log_B):
             bound[e] = state.cache.log_weight[group.number[e]]
         _add_bounds(data, state, group.column, group.reach, m, members)
     else:
-        m = state.num[N_CLUSTERS]
+        m = state.num[Count.CLUSTERS]
         for k in range(m):
             bound[k] = state.cache.log_weight[k]
         _add_bounds(data, state, state.stat, reach, m, members)
@@ -217,8 +203,8 @@ def _score_near(data, state, i, near):
     score_columns(data, near.column, state.scratch.work, p, m, i, at)
     if own >= 0 and math.isnan(p[at]):
         p[at] = weight + score_without(data, state, i, own)
-    K = state.num[N_CLUSTERS]
-    state.num[N_SCORED] += m + WORK_OF_ROW
+    K = state.num[Count.CLUSTERS]
+    state.num[Count.SCORED] += m + WORK_OF_ROW
     if own >= 0:
         p[m] = log_new_weight(state, 0, K, data.log_prior_predictive[i])
         return m + 1
@@ -229,7 +215,7 @@ def _score_near(data, state, i, near):
 @kernel
 def _draw_by_all(data, state, i, near, log_B, rng):
     """The cluster of an observation that has not come to a near one, or K for a new one; -1 if a weight is not a number."""
-    p, K, own, k_old = state.scratch.score, state.num[N_CLUSTERS], own_cluster(state, i), state.labels[i]
+    p, K, own, k_old = state.scratch.score, state.num[Count.CLUSTERS], own_cluster(state, i), state.labels[i]
     log_join_weights(data, state, K, 0, own)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.scratch.work, p, K, i, own)
@@ -237,7 +223,7 @@ def _draw_by_all(data, state, i, near, log_B, rng):
         p[own] = weight + score_without(data, state, i, own)
     m = K + 1 if own >= 0 else K
     p[K if own >= 0 else k_old] = log_new_weight(state, 0, m - 1, data.log_prior_predictive[i])
-    state.num[N_SCORED] += m
+    state.num[Count.SCORED] += m
     share = 0.0  # F/B
     for k in range(K):
         if near.place[k] < 0:
@@ -252,7 +238,7 @@ def _draw_by_all(data, state, i, near, log_B, rng):
 @kernel
 def _keep_up(data, state, reach, group, near, k_old, was_alone, k, nobody):
     """An observation has left k_old, which it may have been alone in, for what is cluster k now; a list of none stays so."""
-    last = state.num[N_CLUSTERS]
+    last = state.num[Count.CLUSTERS]
     if was_alone:
         copy_column(reach, reach, last, k_old)
     else:
@@ -277,9 +263,9 @@ def _redraw(data, state, i, near, log_B, rng):
     if e == options:
         k = _draw_by_all(data, state, i, near, log_B, rng)
     else:
-        k = near.number[e] if 0 <= e < near.count[0] else state.num[N_CLUSTERS]
+        k = near.number[e] if 0 <= e < near.count[0] else state.num[Count.CLUSTERS]
     if e < 0 or k < 0:
-        state.num[BAD_ROW] = i
+        state.num[Count.BAD_ROW] = i
         return BROKEN
     if k != k_old:
         relocate(data, state, i, k)
@@ -295,7 +281,7 @@ def _sweep_block(data, state, option, reach, members, group, near, log_B, rng):
         _forget(near)
     status = DONE
     for r in range(members.shape[0]):
-        i, moved = members[r], state.num[N_MOVED]
+        i, moved = members[r], state.num[Count.MOVED]
         k_old = state.labels[i]
         was_alone = state.size[k_old] == 1
         if has_room:
@@ -304,7 +290,7 @@ def _sweep_block(data, state, option, reach, members, group, near, log_B, rng):
             status = gibbs_one(data, state, i, rng)
         if status != DONE:
             break
-        if state.num[N_MOVED] != moved:
+        if state.num[Count.MOVED] != moved:
             _keep_up(data, state, reach, group, near, k_old, was_alone, state.labels[i], members[:0])
     _forget(near)
     return status, has_room
@@ -354,28 +340,28 @@ def sweep_nearby(data, state, memory, rng):
         memory.ints[BLOCKS] = put_in_places(data.rows.y, rows, of_group, order, begins, heads, floats[:n], floats[n : n + d], stack)
         for k in range(n + ROOM):
             group.place[k] = near.place[k] = -1
-    begin, moved, log_B, status = state.num[CURSOR], state.num[N_MOVED], -math.inf, DONE
+    begin, moved, log_B, status = state.num[Count.CURSOR], state.num[Count.MOVED], -math.inf, DONE
     done, end, is_parted, has_reach, crowded = begin, 0, False, False, 0
     for s in range(memory.ints[BLOCKS]):
         t, last = begins[s], begins[s + 1]
         if t < done:
             continue
         if heads[s] == 1:  # a sweep goes on with a group, not within one, for its list would be another then
-            state.num[CURSOR] = t
-            if state.num[HALT] != 0 and t > begin:
+            state.num[Count.CURSOR] = t
+            if state.num[Count.HALT] != 0 and t > begin:
                 status = HALTED
                 break
-            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - int(option[IN_GROUP]):
+            if state.num[Count.CLUSTERS] > state.size.shape[0] - 3 - int(option[IN_GROUP]):
                 status = NEED_ROOM
                 break
             end = s + 1
             while begins[end] < n and heads[end] == 0:
                 end += 1
             _forget(group)
-            is_parted, log_B = _is_tried(memory.learnt) and state.num[N_CLUSTERS] >= int(option[LEAST]), -math.inf
+            is_parted, log_B = _is_tried(memory.learnt) and state.num[Count.CLUSTERS] >= int(option[LEAST]), -math.inf
             if is_parted:
                 if not has_reach:
-                    _fill_reach(data, state, reach, 0, state.num[N_CLUSTERS], order[:0])
+                    _fill_reach(data, state, reach, 0, state.num[Count.CLUSTERS], order[:0])
                 log_B = _part(data, state, option, reach, near, group, order[t : begins[end]], log_B)
                 if math.isnan(log_B):  # blocks begin with all
                     _forget(group)
@@ -389,13 +375,13 @@ def sweep_nearby(data, state, memory, rng):
                 has_reach = is_parted
                 _take_heed(memory.learnt, is_parted)
         else:
-            state.num[CURSOR], done = t, begins[end]
+            state.num[Count.CURSOR], done = t, begins[end]
             status = allocate(data, state, order, done, rng)
         if status != DONE:
             break
     _forget(group)
-    memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
+    memory.tally[ACCEPTED] += state.num[Count.MOVED] - moved
     if status == DONE:
-        state.num[CURSOR] = 0
+        state.num[Count.CURSOR] = 0
         memory.tally[PROPOSED] += n
     return status

@@ -7,7 +7,7 @@ import math
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.special import draw_integer
-from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
+from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, PROPOSED, TALLY, Count
 from nrmmix.kernels.measure.weights import weigh
 
 
@@ -30,12 +30,12 @@ def exceeds(memory, kind, log_ratio, log_uniform):
 @kernel
 def set_partition(data, state, labels, n_clusters):
     """Make labels (n,) in 0..n_clusters-1, none of them empty, the partition; there must be room."""
-    for k in range(max(n_clusters, state.num[N_CLUSTERS])):
+    for k in range(max(n_clusters, state.num[Count.CLUSTERS])):
         state.size[k] = 0
     for i in range(labels.shape[0]):
         state.labels[i] = labels[i]
         state.size[labels[i]] += 1
-    state.num[N_CLUSTERS] = n_clusters
+    state.num[Count.CLUSTERS] = n_clusters
     rebuild(data, state)
     for k in range(n_clusters):
         weigh(state, k)

@@ -18,24 +18,7 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import draw_locations, log_K_at
 from nrmmix.kernels.core.special import draw_index, draw_log_gamma, draw_share
-from nrmmix.kernels.core.state import (
-    ACCEPTED,
-    BAD_ROW,
-    BROKEN,
-    CURSOR,
-    DONE,
-    GIVE_UP,
-    GIVEN_UP,
-    HALT,
-    HEED_EVERY,
-    MASS,
-    N_CLUSTERS,
-    N_MOVED,
-    N_SCORED,
-    NEED_ROOM,
-    PROPOSED,
-    TINY,
-)
+from nrmmix.kernels.core.state import ACCEPTED, BROKEN, DONE, GIVE_UP, GIVEN_UP, HEED_EVERY, NEED_ROOM, PROPOSED, TINY, Count, Hyper
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.weights import refresh_caches
 from nrmmix.kernels.moves.imputation import redraw_cells
@@ -47,7 +30,7 @@ ROWS = 4
 @inlined
 def set_share(data, state, region, p):
     """After a change of g_p or n_p."""
-    mass = state.hyper[MASS] * data.R0[p]
+    mass = state.hyper[Hyper.MASS] * data.R0[p]
     share = region[SIZE, p] / (mass + region[LOAD, p])
     region[SHARE, p] = math.log(max(share, TINY))
     region[NEW, p] = mass * share
@@ -58,10 +41,10 @@ def draw_regions(data, state, region, rng):
     """g given locations and v."""
     for p in range(region.shape[1]):
         region[LOAD, p] = 0.0
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         region[LOAD, state.location[k]] += state.size[k]
     for p in range(region.shape[1]):
-        shape = state.hyper[MASS] * data.R0[p] + region[LOAD, p]
+        shape = state.hyper[Hyper.MASS] * data.R0[p] + region[LOAD, p]
         region[SIZE, p] = math.exp(draw_log_gamma(shape, rng) - state.cache.log_b[p])
         set_share(data, state, region, p)
 
@@ -69,7 +52,7 @@ def draw_regions(data, state, region, rng):
 @kernel
 def draw_table(data, state, region, i, rng):
     """Redraw the cluster of observation i, and the location of a new one."""
-    K, k_old, g, p = state.num[N_CLUSTERS], state.labels[i], data.group[i], state.scratch.score
+    K, k_old, g, p = state.num[Count.CLUSTERS], state.labels[i], data.group[i], state.scratch.score
     alone = state.size[k_old] == 1
     left = state.location[k_old]
     region[LOAD, left] -= 1.0
@@ -89,10 +72,10 @@ def draw_table(data, state, region, i, rng):
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
     p[new] = math.log(max(total, TINY)) + data.log_prior_predictive[i]
-    state.num[N_SCORED] += m
+    state.num[Count.SCORED] += m
     k = draw_index(p, m, rng.random())
     if k < 0:
-        state.num[BAD_ROW] = i
+        state.num[Count.BAD_ROW] = i
         return BROKEN
     at = draw_share(terms, terms.shape[0], rng.random() * total) if k == new else state.location[k]
     if k != k_old:
@@ -115,29 +98,29 @@ def fill_rates(state, region, rate):
 @entry(MOVE_T)
 def sngp(data, state, memory, rng):
     """floats: (ROWS P,)."""
-    n, moved = state.labels.shape[0], state.num[N_MOVED]
+    n, moved = state.labels.shape[0], state.num[Count.MOVED]
     region = memory.floats.reshape((ROWS, state.cache.A.shape[0]))
-    if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+    if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
         return NEED_ROOM
-    if state.num[CURSOR] == 0:
+    if state.num[Count.CURSOR] == 0:
         draw_locations(state, rng)
         draw_regions(data, state, region, rng)
     status = DONE
-    for i in range(state.num[CURSOR], n):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[CURSOR] = i
+    for i in range(state.num[Count.CURSOR], n):
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
+            state.num[Count.CURSOR] = i
             status = NEED_ROOM
             break
-        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
         status = draw_table(data, state, region, i, rng)
         if status != DONE:
             break
         redraw_cells(data, state, i, rng)
-    memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
+    memory.tally[ACCEPTED] += state.num[Count.MOVED] - moved
     if status != DONE:
         return status
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     memory.tally[PROPOSED] += n
     draw_locations(state, rng)
     draw_regions(data, state, region, rng)

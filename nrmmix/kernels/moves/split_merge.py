@@ -14,20 +14,7 @@ from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, with_factor
-from nrmmix.kernels.core.state import (
-    CURSOR,
-    DONE,
-    GIVE_UP,
-    GIVEN_UP,
-    HALT,
-    HEED_EVERY,
-    N_CLUSTERS,
-    N_MOVED,
-    N_SCORED,
-    NEED_ROOM,
-    PROPOSED,
-    TALLY,
-)
+from nrmmix.kernels.core.state import DONE, GIVE_UP, GIVEN_UP, HEED_EVERY, NEED_ROOM, PROPOSED, TALLY, Count
 from nrmmix.kernels.measure.weights import (
     REACH,
     empty_part,
@@ -117,7 +104,7 @@ def score_parts(data, state, reach, members, part, i, j, sizes, m, own):
     for which in range(2):
         out[which] = log_part_weight(data, state, reach, which, sizes[which], m, own == which)
     score_columns(data, state.scratch.trial, state.scratch.work, out, 2, m, own)
-    state.num[N_SCORED] += 2
+    state.num[Count.SCORED] += 2
     if own >= 0 and math.isnan(out[own]):
         score_own_part(data, state, reach, members, part, i, j, sizes, m, own)
 
@@ -131,7 +118,7 @@ def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, r
     trial = state.scratch.trial
     log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
-        if state.num[HALT] == GIVE_UP and t % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and t % HEED_EVERY == 0:
             break
         m, own = members[t], part[t]
         score_parts(data, state, reach, members, part, i, j, sizes, m, own)
@@ -210,11 +197,11 @@ def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, 
 @kernel
 def part_clusters(data, state, reach, members, part, sizes, k, j):
     """The two parts become clusters: the first in the place of k, the second, which j began, a new one."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     copy_column(state.scratch.trial, state.stat, FIRST_PART, k)
     copy_column(state.scratch.trial, state.stat, SECOND_PART, K)
     state.size[k], state.size[K] = sizes[0], sizes[1]
-    state.num[N_CLUSTERS] = K + 1
+    state.num[Count.CLUSTERS] = K + 1
     state.labels[j] = K
     for t in range(members.shape[0]):
         if part[t] == 1:
@@ -243,10 +230,10 @@ def split_merge(data, state, memory, rng):
     ints: (INTS n + 2 + PAIR,); floats: (REACH P,), none in a mixture.
     """
     n, trial = state.labels.shape[0], state.scratch.trial
-    for t in range(state.num[CURSOR], int(memory.option[0]) if n > 1 else 0):
-        K = state.num[N_CLUSTERS]
+    for t in range(state.num[Count.CURSOR], int(memory.option[0]) if n > 1 else 0):
+        K = state.num[Count.CLUSTERS]
         if K > state.size.shape[0] - 3:
-            state.num[CURSOR] = t
+            state.num[Count.CURSOR] = t
             return NEED_ROOM
         i = draw_integer(n, rng)
         j = draw_integer(n - 1, rng)
@@ -262,11 +249,11 @@ def split_merge(data, state, memory, rng):
             for m in range(n):
                 if state.labels[m] == k_j:
                     update_column(data, trial, WHOLE, m, 1.0)
-                    state.num[N_SCORED] += 1  # as much work
+                    state.num[Count.SCORED] += 1  # as much work
             log_split = log_split_ratio(data, state, state.stat, state.cache.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
             if not -log_split > log_uniform:
                 memory.tally[MERGE * TALLY + PROPOSED] += 1.0
-                if state.num[HALT] == GIVE_UP:
+                if state.num[Count.HALT] == GIVE_UP:
                     return GIVEN_UP
                 continue
         for m in range(n):
@@ -290,14 +277,14 @@ def split_merge(data, state, memory, rng):
             copy_column(state.stat, trial, k_i, WHOLE)
             log_split = log_split_ratio(data, state, trial, reach, FIRST_PART, SECOND_PART, sizes[0], sizes[1], K)
         if exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
-            state.num[N_MOVED] += sizes[1]
+            state.num[Count.MOVED] += sizes[1]
             if splits:
                 part_clusters(data, state, reach, members, part, sizes, k_i, j)
             else:
                 join_clusters(data, state, k_i, k_j)
-        if state.num[HALT] == GIVE_UP:
+        if state.num[Count.HALT] == GIVE_UP:
             return GIVEN_UP
     for i in range(n if n > 1 else 0):
         redraw_cells(data, state, i, rng)
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE

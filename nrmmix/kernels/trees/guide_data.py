@@ -10,7 +10,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, update_column
 from nrmmix.kernels.core.entry import MARGINAL_T, SCORE_T, call_empty, call_update, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import CENSORED, DONE, EMPTY, MISSING, N_CLUSTERS, UPDATE
+from nrmmix.kernels.core.state import CENSORED, DONE, MISSING, Block, Count
 
 # Data.views: as the posterior reads it, where the last block is silent; as the guide does, where it speaks; and as the guide tree is grown
 # from it, with 0 in the cells that the chain draws and
@@ -38,10 +38,10 @@ def is_guided(data):
 def refresh_guide(data, state):
     """The guide's statistics of all clusters, which other moves do not keep."""
     last = data.views[GUIDE].block[data.block.shape[0]]
-    for k in range(state.num[N_CLUSTERS]):
-        call_empty(last[EMPTY], data.rows, state.stat, last, k)
+    for k in range(state.num[Count.CLUSTERS]):
+        call_empty(last[Block.EMPTY], data.rows, state.stat, last, k)
     for i in range(state.labels.shape[0]):
-        call_update(last[UPDATE], data.rows, state.stat, last, state.labels[i], i, 1.0)
+        call_update(last[Block.UPDATE], data.rows, state.stat, last, state.labels[i], i, 1.0)
 
 
 @kernel

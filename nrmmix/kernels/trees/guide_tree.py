@@ -16,7 +16,7 @@ import numpy as np
 from nrmmix.kernels.compiling.handles import F1, I1, handle
 from nrmmix.kernels.core.clusters import update_column
 from nrmmix.kernels.core.jit import inlined, kernel
-from nrmmix.kernels.core.state import GIVE_UP, HALT, HEED_EVERY
+from nrmmix.kernels.core.state import GIVE_UP, HEED_EVERY, Count
 from nrmmix.kernels.trees.forest import grow_above, join, load_union, log_d, log_union_with, plant_leaves
 
 BALANCE = 1.0  # power of its size that a subtree's likelihood is divided by
@@ -109,7 +109,7 @@ def plant_guide_tree(data, state, forest, tree):
     plant_leaves(data, state.scratch.trial, forest)
     root = tree.order[0]
     for t in range(1, n):
-        if state.num[HALT] == GIVE_UP and t % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and t % HEED_EVERY == 0:
             return 0
         root = sink(data, state.scratch.trial, state.scratch.work, forest, root, tree.order[t])
     v, depth, p, total = root, 0, 0, 0

@@ -23,7 +23,7 @@ from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY, TUNING
+from nrmmix.kernels.core.state import DONE, PROPOSED, TALLY, Count
 from nrmmix.kernels.measure.weights import (
     REACH,
     empty_part,
@@ -67,7 +67,7 @@ def grow_chosen(wide, state, guide):
     """The tree of the members of the chosen clusters; how many there are."""
     count = collect(guide.tree, state.labels, guide.chosen)
     induced_tree(wide, state.scratch.trial, guide.forest, guide.tree, count)
-    state.num[N_SCORED] += 2 * count * WORK_OF_MEMBER
+    state.num[Count.SCORED] += 2 * count * WORK_OF_MEMBER
     return count
 
 
@@ -75,7 +75,7 @@ def grow_chosen(wide, state, guide):
 def collect_chosen(state, guide):
     """The members of the chosen clusters, for a split by a scan; how many there are."""
     count = collect(guide.tree, state.labels, guide.chosen)
-    state.num[N_SCORED] += count * WORK_OF_MEMBER
+    state.num[Count.SCORED] += count * WORK_OF_MEMBER
     return count
 
 
@@ -107,7 +107,7 @@ def weigh_pairs(wide, state, guide, stat, k, size, marginal, own):
 
     Its log marginal has to be given where it is none of the clusters.
     """
-    K, odds = state.num[N_CLUSTERS], guide.odds
+    K, odds = state.num[Count.CLUSTERS], guide.odds
     known = affinities(wide, stat, k, state.stat, K, odds)
     for m in range(K):
         if not left_out(guide, own, m):
@@ -116,7 +116,7 @@ def weigh_pairs(wide, state, guide, stat, k, size, marginal, own):
                 union = log_union(wide, stat, k, state.stat, m, state.scratch.trial, splits.UNION)
                 odds[m] = union - alone - marginal_of(wide, state, guide.wide, m)
             odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
-    state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else 8 + 3 * state.stat.shape[0])
+    state.num[Count.SCORED] += K * (WORK_OF_AFFINITY if known else 8 + 3 * state.stat.shape[0])
 
 
 @kernel
@@ -124,7 +124,7 @@ def log_pick(wide, state, guide, stat, k, size, marginal, own):
     """log probability that just the chosen clusters join column k of `stat`, once it is drawn; the others as in `weigh_pairs`."""
     weigh_pairs(wide, state, guide, stat, k, size, marginal, own)
     log_q, product = 0.0, 1.0
-    for m in range(state.num[N_CLUSTERS]):
+    for m in range(state.num[Count.CLUSTERS]):
         if not left_out(guide, own, m):
             odds = guide.odds[m] if guide.chosen[m] != 0 else -guide.odds[m]
             log_q, product = with_factor(log_q, product, odds, 1.0 / (1.0 + math.exp(min(-odds, 700.0))))
@@ -183,7 +183,7 @@ def weigh_unions(wide, state, guide, first, blocks):
 def into_blocks(data, state, memory, rng):
     """Split the cluster that was picked into blocks, along its tree."""
     guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
-    k, log_q, trial, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.scratch.trial, state.num[N_CLUSTERS]
+    k, log_q, trial, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.scratch.trial, state.num[Count.CLUSTERS]
     count = grow_chosen(wide, state, guide)
     log_uniform = -rng.standard_exponential()
     v, log_node = splits.sample_sub(guide, count, rng)
@@ -207,11 +207,11 @@ def into_blocks(data, state, memory, rng):
         copy_column(trial, state.stat, splits.BLOCKS + b, place)
         state.size[place], guide.marginal[place], guide.wide[place] = guide.size[b], guide.union[b], guide.wide_union[b]
         weigh_as(data, state, place, guide.reach[REACH + b])
-    state.num[N_CLUSTERS] = K + blocks - 1
+    state.num[Count.CLUSTERS] = K + blocks - 1
     for t in range(count):
         if guide.part[t] > 0:
             state.labels[guide.tree.member[t]] = K + guide.part[t] - 1
-            state.num[N_MOVED] += 1
+            state.num[Count.MOVED] += 1
     return DONE
 
 
@@ -309,7 +309,7 @@ def run_scans(data, state, guide, count, a, b, forced, scans, rng):
 def by_scan(data, state, memory, rng):
     """Split the cluster that was picked by a restricted Gibbs scan."""
     guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
-    k, log_q, trial, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.scratch.trial, state.num[N_CLUSTERS]
+    k, log_q, trial, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.scratch.trial, state.num[Count.CLUSTERS]
     n, count = guide.part.shape[0], collect_chosen(state, guide)
     log_uniform = -rng.standard_exponential()
     a, b = set_out(data, state, guide, count, rng)
@@ -325,7 +325,7 @@ def by_scan(data, state, memory, rng):
     log_back = log_merge_back(wide, state, guide, trial, FIRST_PART, 2, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return DONE
-    state.num[N_MOVED] += guide.size[1]
+    state.num[Count.MOVED] += guide.size[1]
     part_clusters(data, state, guide.reach, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
     guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
     guide.wide[k], guide.wide[K] = guide.wide_union[0], guide.wide_union[1]
@@ -338,7 +338,7 @@ def split_back(data, state, memory, rng):
     guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
     if memory.ints[splits.BY_SCAN] == 0:
         count = grow_chosen(wide, state, guide)
-        block_of = guide.target[: state.num[N_CLUSTERS]]
+        block_of = guide.target[: state.num[Count.CLUSTERS]]
         for m in range(block_of.shape[0]):
             block_of[m] = -1
         memory.floats[splits.LOG_BACK] = splits.split_probability(wide, state.scratch.trial, guide, state.labels, count, block_of, rng)
@@ -362,11 +362,11 @@ def join_chosen(data, state, guide, marginal, wide_marginal):
     kept = 0
     while chosen[kept] == 0:
         kept += 1
-    for m in range(state.num[N_CLUSTERS] - 1, kept, -1):
+    for m in range(state.num[Count.CLUSTERS] - 1, kept, -1):
         if chosen[m] != 0:
-            state.num[N_MOVED] += state.size[m]
+            state.num[Count.MOVED] += state.size[m]
             join_clusters(data, state, kept, m)  # the last cluster comes to m
-            last = state.num[N_CLUSTERS]
+            last = state.num[Count.CLUSTERS]
             guide.marginal[m], guide.wide[m], chosen[m] = guide.marginal[last], guide.wide[last], chosen[last]
     guide.marginal[kept], guide.wide[kept] = marginal, wide_marginal
 
@@ -380,7 +380,7 @@ def merge(data, state, memory, rng):
     guide, wide, posterior = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
     k, blocks, scan = memory.ints[splits.PICKED], memory.ints[splits.JOINED] + 1, memory.ints[splits.BY_SCAN] != 0
     log_q = memory.floats[splits.LOG_Q]
-    trial, K, chosen = state.scratch.trial, state.num[N_CLUSTERS], guide.chosen
+    trial, K, chosen = state.scratch.trial, state.num[Count.CLUSTERS], guide.chosen
     log_uniform = -rng.standard_exponential()
     possible = blocks <= (2 if scan else splits.MAX_BLOCKS)
     size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
@@ -422,7 +422,7 @@ def pick(wide, state, guide, memory, rng):
     Each joins by itself, with probability p.  A uniform number says how long clusters are left behind: the next to join is the first at
     which the probability that none has, the product of 1 - p since the last, is below it.
     """
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     memory.ints[splits.BY_SCAN] = 1 if rng.random() < memory.option[splits.SHARE] else 0
     k = draw_integer(K, rng)
     for m in range(K):
@@ -448,7 +448,7 @@ def pick(wide, state, guide, memory, rng):
 @kernel
 def adapt(state, memory, guide, joined):
     """Adapt log rho in tuning, so that as many clusters join as are wanted."""
-    if state.num[TUNING] != 0:
+    if state.num[Count.TUNING] != 0:
         guide.pull[1] = min(max(guide.pull[1] + ADAPT * (WANTED_JOINS - joined), LOWEST_LOG_RHO), 0.0)
         memory.learnt[splits.LOG_RHO] = guide.pull[1]
 
@@ -457,7 +457,7 @@ def adapt(state, memory, guide, joined):
 def global_move(data, state, memory, rng):
     """Part of an iteration: a cluster is drawn, and split, or merged with those that join it."""
     # its part in the next tree
-    state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
+    state.num[Count.SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
     guide = splits.guide_in(memory.divided)
     joined = pick(data.views[GUIDE], state, guide, memory, rng)
     adapt(state, memory, guide, joined)

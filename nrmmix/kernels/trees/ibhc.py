@@ -12,7 +12,7 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import attach, copy_column, score_columns, update_column
 from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
+from nrmmix.kernels.core.state import DONE, NEED_ROOM, Count
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import cut_path, insert_leaf, insert_tree, load, log_add, log_d, plant_leaf
 
@@ -48,7 +48,7 @@ def nearest_to_row(data, state, scratch, i, log_alone, most):
 
     `scratch.score` is left with the log potential of each tree's members and i as one cluster.
     """
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     p = state.scratch.score
     for k in range(K):
         p[k] = scratch.log_h[k] + state.cache.log_size[state.size[k]]
@@ -64,7 +64,7 @@ def nearest_to_row(data, state, scratch, i, log_alone, most):
 @kernel
 def nearest_to_tree(data, state, forest, scratch, x, most):
     """Find the tree nearest to a subtree x, or to an observation of which cells are drawn."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     best, least = K, math.inf
     for k in range(K):
         d = log_distance(data, state.scratch.trial, forest, scratch.root[k], x)
@@ -90,8 +90,8 @@ def split_tree(state, forest, scratch, k, v):
         scratch.pending[a], scratch.pending[b] = scratch.pending[b], scratch.pending[a]
         a, b = a + 1, b - 1
     scratch.num[PENDING] = last
-    K = state.num[N_CLUSTERS] - 1
-    state.num[N_CLUSTERS] = K
+    K = state.num[Count.CLUSTERS] - 1
+    state.num[Count.CLUSTERS] = K
     if k < K:
         copy_column(state.stat, state.stat, K, k)
         note_root(state, forest, scratch, k, scratch.root[K])
@@ -108,7 +108,7 @@ def grow(data, state, forest, scratch, order, until, most):
     n = data.group.shape[0]
     by_scores = data.rows.missing.shape[0] == 0
     while scratch.num[PENDING] > 0 or scratch.num[AT] < until:
-        K = state.num[N_CLUSTERS]
+        K = state.num[Count.CLUSTERS]
         if K > state.size.shape[0] - 3:
             return NEED_ROOM
         if scratch.num[PENDING] > 0:
@@ -126,7 +126,7 @@ def grow(data, state, forest, scratch, order, until, most):
         if k == K:
             load(data, state.stat, forest, x, k)
             note_root(state, forest, scratch, k, x)
-            state.num[N_CLUSTERS] = K + 1
+            state.num[Count.CLUSTERS] = K + 1
             continue
         if x < n:
             root = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, scratch.root[k], x)
@@ -156,7 +156,7 @@ def heap_up(data, state, scratch, log_cluster, order, most):
     Then the potentials of the roots are all that is needed of the trees.
     """
     for t in range(scratch.num[AT], order.shape[0]):
-        K = state.num[N_CLUSTERS]
+        K = state.num[Count.CLUSTERS]
         if K > state.size.shape[0] - 3:
             return NEED_ROOM
         i = order[t]

@@ -19,7 +19,7 @@ import math
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid
-from nrmmix.kernels.core.state import CURSOR, DONE, GIVE_UP, GIVEN_UP, HALT, N_CLUSTERS, N_MOVED, NEED_ROOM
+from nrmmix.kernels.core.state import DONE, GIVE_UP, GIVEN_UP, NEED_ROOM, Count
 from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.gibbs import gibbs_one
 from nrmmix.kernels.moves.shared import exceeds, sort_together
@@ -54,7 +54,7 @@ from nrmmix.kernels.trees.published_trees import (
 )
 
 GLOBAL_MOVES, DEPTH, SUBSET, TREE, FIRST_PICK, NO_LOCAL = 0, 1, 2, 3, 4, 5  # options
-# Stages of a call, in State.num[CURSOR]: the global moves; labels from the trees; the local move of observation CURSOR - LOCAL.
+# Stages of a call, in State.num[Count.CURSOR]: the global moves; labels from the trees; the local move of observation CURSOR - LOCAL.
 GLOBAL, LABELS, LOCAL = 0, 1, 2
 
 # ---- global moves
@@ -120,7 +120,7 @@ def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, r
         for j in range(1, blocks):
             scratch.root[K + j - 1] = scratch.inside[j]
         scratch.head[TREES] = K + blocks - 1
-        state.num[N_MOVED] += moved
+        state.num[Count.MOVED] += moved
         if by_rows:
             write_labels(forest, scratch.root[: scratch.head[TREES]], scratch.label, scratch.inside)
     else:
@@ -231,7 +231,7 @@ def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_
             log_ratio += log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rng)
     accepted = exceeds(memory, MERGE, log_ratio, log_uniform)
     if accepted:
-        state.num[N_MOVED] += moved
+        state.num[Count.MOVED] += moved
         join_marked(scratch, f, root, scratch.label[: scratch.label.shape[0] if by_rows else 0])
     elif not by_rows:
         for _ in range(1, n_inside):
@@ -289,16 +289,16 @@ def choose_observations(memory, forest, scratch, rng):
 @kernel
 def visit(data, state, forest, scratch, i, rng):
     """Redraw the cluster of observation i; where it moves, its leaf goes to the tree of the new cluster."""
-    k, last, moved = state.labels[i], state.num[N_CLUSTERS] - 1, state.num[N_MOVED]
+    k, last, moved = state.labels[i], state.num[Count.CLUSTERS] - 1, state.num[Count.MOVED]
     status = gibbs_one(data, state, i, rng)
-    if status != DONE or state.num[N_MOVED] == moved:
+    if status != DONE or state.num[Count.MOVED] == moved:
         return status
     rest = detach(data, state.scratch.trial, forest, scratch.root[k], i)
     scratch.root[k] = rest if rest >= 0 else scratch.root[last]  # as the last cluster takes the place of one left empty
     new = state.labels[i]
     tree = scratch.root[new] if state.size[new] > 1 else -1
     scratch.root[new] = insert_leaf(data, state.scratch.trial, state.scratch.work, forest, tree, i)
-    scratch.head[TREES] = state.num[N_CLUSTERS]
+    scratch.head[TREES] = state.num[Count.CLUSTERS]
     return DONE
 
 
@@ -310,7 +310,7 @@ def published(data, state, memory, rng):
     for c in range(n + 2):
         forest.log_rising[c] = state.cache.log_rising[c]
     forest.guide[0] = log_cluster(state)
-    if state.num[CURSOR] == GLOBAL:
+    if state.num[Count.CURSOR] == GLOBAL:
         by_rows = memory.option[TREE] == 1.0
         if not by_rows and fits(state, forest, scratch):
             for k in range(scratch.head[TREES]):
@@ -318,33 +318,33 @@ def published(data, state, memory, rng):
         else:
             for i in range(n):
                 scratch.label[i] = state.labels[i]
-            build(data, state, forest, scratch, scratch.label, state.num[N_CLUSTERS])
+            build(data, state, forest, scratch, scratch.label, state.num[Count.CLUSTERS])
         scratch.head[CHANGED] = 0
         for _ in range(int(memory.option[GLOBAL_MOVES])):
             if propose(data, state, memory, forest, scratch, rng):
                 scratch.head[CHANGED] = 1
-            if state.num[HALT] == GIVE_UP:
+            if state.num[Count.HALT] == GIVE_UP:
                 return GIVEN_UP
             if by_rows:  # whether accepted or not, trees were used up
                 build(data, state, forest, scratch, scratch.label, scratch.head[TREES])
-        state.num[CURSOR] = LABELS
-    if state.num[CURSOR] == LABELS:
+        state.num[Count.CURSOR] = LABELS
+    if state.num[Count.CURSOR] == LABELS:
         if scratch.head[TREES] > most:
             return NEED_ROOM
         if scratch.head[CHANGED] == 1:
             become_clusters(data, state, forest, scratch)
         if memory.option[NO_LOCAL] == 1.0:
-            state.num[CURSOR] = GLOBAL
+            state.num[Count.CURSOR] = GLOBAL
             return DONE
         choose_observations(memory, forest, scratch, rng)
-        state.num[CURSOR] = LOCAL
-    for i in range(state.num[CURSOR] - LOCAL, n):
+        state.num[Count.CURSOR] = LOCAL
+    for i in range(state.num[Count.CURSOR] - LOCAL, n):
         if scratch.mark[i] == 1:
-            if state.num[N_CLUSTERS] > most:
-                state.num[CURSOR] = LOCAL + i
+            if state.num[Count.CLUSTERS] > most:
+                state.num[Count.CURSOR] = LOCAL + i
                 return NEED_ROOM
             status = visit(data, state, forest, scratch, i, rng)
             if status != DONE:
                 return status
-    state.num[CURSOR] = GLOBAL
+    state.num[Count.CURSOR] = GLOBAL
     return DONE

@@ -12,7 +12,7 @@ from nrmmix.kernels.compiling.handles import F1, I1, handle, reader
 from nrmmix.kernels.core.clusters import copy_column
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import exp_any
-from nrmmix.kernels.core.state import N_CLUSTERS, N_SCORED
+from nrmmix.kernels.core.state import Count
 from nrmmix.kernels.measure.weights import weigh
 from nrmmix.kernels.trees.forest import (
     Forest,
@@ -95,7 +95,7 @@ def build(data, state, forest, scratch, labels, n_clusters):
 @kernel
 def fits(state, forest, scratch):
     """Whether the trees are those of the state's clusters."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     if scratch.head[BUILT] == 0 or scratch.head[TREES] != K:
         return False
     for k in range(K):
@@ -113,9 +113,9 @@ def become_clusters(data, state, forest, scratch):
     """The state takes over the clusters of the trees; there must be room."""
     K = scratch.head[TREES]
     write_labels(forest, scratch.root[:K], state.labels, scratch.inside)
-    for k in range(K, state.num[N_CLUSTERS]):
+    for k in range(K, state.num[Count.CLUSTERS]):
         state.size[k] = 0
-    state.num[N_CLUSTERS] = K
+    state.num[Count.CLUSTERS] = K
     for k in range(K):
         state.size[k] = forest.count[scratch.root[k]]
         load(data, state.stat, forest, scratch.root[k], k)
@@ -144,7 +144,7 @@ def grown_again(data, state, forest, scratch, root):
 @kernel
 def log_d_between(data, state, forest, a, b):
     """log d of two trees."""
-    state.num[N_SCORED] += 1
+    state.num[Count.SCORED] += 1
     if b < data.group.shape[0]:
         log_h = log_union_with(data, state.scratch.trial, state.scratch.work, forest, a, b)
     else:

@@ -12,17 +12,7 @@ import math
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_pos
-from nrmmix.kernels.core.state import (
-    CURSOR,
-    DONE,
-    GIVE_UP,
-    GIVEN_UP,
-    HALT,
-    N_CLUSTERS,
-    NEED_ROOM,
-    SIGMA,
-    TUNING,
-)
+from nrmmix.kernels.core.state import DONE, GIVE_UP, GIVEN_UP, NEED_ROOM, Count, Hyper
 from nrmmix.kernels.measure.weights import typical_log_weight
 from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.guide_data import GUIDE, PLANTED, copy_observed, fill_log_guide, is_guided, refresh_guide
@@ -35,11 +25,11 @@ AGES = 2**16  # learnt[TREE] = number * AGES + age, in iterations
 @kernel
 def follow(data, state, memory):
     """The guide's constants become those of the chain; where all components of a finite mixture are taken, as if one were not."""
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     while K > 1 and state.cache.log_next[K] == -math.inf:
         K -= 1
     memory.learnt[GUIDE_CLUSTER] = typical_log_weight(data, state) + max(state.cache.log_next[K], -100.0)
-    memory.learnt[GUIDE_SIGMA] = state.hyper[SIGMA]
+    memory.learnt[GUIDE_SIGMA] = state.hyper[Hyper.SIGMA]
 
 
 @kernel
@@ -73,13 +63,13 @@ def begin(data, state, memory, rng):
         learnt[GUIDE_CLUSTER], learnt[GUIDE_SIGMA] = memory.option[splits.START_CLUSTER], memory.option[splits.START_SIGMA]
     age = int(learnt[TREE]) % AGES
     if learnt[TREE] == 0.0 or age * memory.option[splits.GLOBAL_MOVES] >= memory.option[splits.REFRESH] or age == AGES - 1:
-        if state.num[TUNING] != 0:
+        if state.num[Count.TUNING] != 0:
             follow(data, state, memory)
         learnt[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
     learnt[TREE] += 1.0
     if memory.ints[splits.PLANTED] != number_of_tree(memory):
         plant_by_number(data, state, memory, guide)
-        if state.num[HALT] == GIVE_UP:
+        if state.num[Count.HALT] == GIVE_UP:
             return GIVEN_UP
     first, last = 0, guide.tree.order.shape[0]
     for _ in range(int(memory.option[splits.DEPTH])):
@@ -87,7 +77,7 @@ def begin(data, state, memory, rng):
             first, last = sample_range(guide.tree, first, last, rng)
     memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF], memory.ints[splits.IS_LOCAL] = first, last, 0
     guide.pull[0], guide.pull[1] = memory.option[splits.ETA], learnt[LOG_RHO]
-    for k in range(state.num[N_CLUSTERS]):
+    for k in range(state.num[Count.CLUSTERS]):
         guide.marginal[k] = guide.wide[k] = math.nan
     return DONE
 
@@ -98,21 +88,21 @@ def tree_guided(data, state, memory, rng):
     n, moves = state.labels.shape[0], int(memory.option[splits.GLOBAL_MOVES])
     if n < 2:
         return DONE
-    if state.num[CURSOR] == 0:
+    if state.num[Count.CURSOR] == 0:
         if call_move(int(memory.option[splits.PLANT]), data, state, memory, rng) == GIVEN_UP:
             return GIVEN_UP
-        state.num[CURSOR] = 1
+        state.num[Count.CURSOR] = 1
     if memory.ints[splits.IS_LOCAL] == 0:
-        while state.num[CURSOR] <= moves:
-            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MAX_BLOCKS:
+        while state.num[Count.CURSOR] <= moves:
+            if state.num[Count.CLUSTERS] > state.size.shape[0] - 3 - splits.MAX_BLOCKS:
                 return NEED_ROOM
             call_move(int(memory.option[splits.GLOBAL]), data, state, memory, rng)
-            if state.num[HALT] == GIVE_UP:
+            if state.num[Count.HALT] == GIVE_UP:
                 return GIVEN_UP
-            state.num[CURSOR] += 1
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[Count.CURSOR] += 1
+        if state.num[Count.CLUSTERS] > state.size.shape[0] - 3:
             return NEED_ROOM
-        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0
+        memory.ints[splits.IS_LOCAL], state.num[Count.CURSOR] = 1, 0
         memory.parts[0].option[0] = memory.ints[splits.LAST_LEAF] - memory.ints[splits.FIRST_LEAF]
         memory.parts[0].option[1] = 1.0
     local, first = memory.parts[0], splits.place_of_order(n) + memory.ints[splits.FIRST_LEAF]

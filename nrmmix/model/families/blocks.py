@@ -213,25 +213,25 @@ class Blocks:
     def pack(self, response: Any, inputs: np.ndarray, limits: np.ndarray | None = None) -> PackedBlocks:
         """The model's responses (n, d) and inputs (n, e) in kernel arrays, and its families; `limits` as of `ModelFrame`."""
         of, parts = _numbered(block.family.pack(_columns(response, block.columns), inputs[:, block.inputs]) for block in self.blocks)
-        table = np.zeros((len(parts), layout.EMPTY), np.int64)
-        at = dict.fromkeys((layout.MEANS, layout.STAT, layout.THETA, layout.CONSTANT), 0)
+        table = np.zeros((len(parts), layout.Block.EMPTY), np.int64)
+        at = dict.fromkeys((layout.Block.MEANS, layout.Block.STAT, layout.Block.THETA, layout.Block.CONSTANT), 0)
         for row, part in zip(table, parts, strict=True):
             for column, value in at.items():
                 row[column] = value
-            at[layout.MEANS] += part.n_mean
-            at[layout.STAT] += part.n_stat
-            at[layout.THETA] += part.n_theta
-            at[layout.CONSTANT] += len(part.constant)
+            at[layout.Block.MEANS] += part.n_mean
+            at[layout.Block.STAT] += part.n_stat
+            at[layout.Block.THETA] += part.n_theta
+            at[layout.Block.CONSTANT] += len(part.constant)
         rows, table = self.to_kernel_arrays(response, inputs, table)
         rows, censored, limit = self._with_limits(rows, response, inputs, table, of, limits)
-        begin = table[:, layout.CONSTANT]
+        begin = table[:, layout.Block.CONSTANT]
         shared = [(name, first + places) for part, first in zip(parts, begin, strict=True) for name, places in part.shared.items()]
         names = np.repeat([name for name, _ in shared], [len(places) for _, places in shared])
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
             tuple(part.entries for part in parts), np.array(of),
-            at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
-            _first(table[:, layout.STAT], [part.n_explicit for part in parts]),
+            at[layout.Block.STAT], at[layout.Block.THETA], max(part.n_work for part in parts), at[layout.Block.MEANS],
+            _first(table[:, layout.Block.STAT], [part.n_explicit for part in parts]),
             _joined([places for _, places in shared], np.int64), {name: np.flatnonzero(names == name) for name, _ in shared},
             _matrices(parts),
             censored, limit,
@@ -246,7 +246,7 @@ class Blocks:
         column, is_count = np.zeros((2, self.n_dim), np.int64)
         for b, at in zip(of, table, strict=True):
             own = self.blocks[b].columns
-            column[own], is_count[own] = at[layout.FIRST] + np.arange(len(own)), self.blocks[b].family.reads == "counts"
+            column[own], is_count[own] = at[layout.Block.FIRST] + np.arange(len(own)), self.blocks[b].family.reads == "counts"
         i, j = np.nonzero(~np.isnan(limits[..., 0]))
         limit = limits[i, j]
         for end in (0, 1):  # in kernel coordinates, in which what is infinite stays so
@@ -272,12 +272,12 @@ class Blocks:
         first = pointer = nonzero = 0
         indptr, indices, counts = [], [], []
         for row, block, part in zip(table, [self.blocks[b] for b in of], parts, strict=True):
-            row[layout.FIRST], row[layout.LAST] = first, first + part.y.shape[1]
+            row[layout.Block.FIRST], row[layout.Block.LAST] = first, first + part.y.shape[1]
             first += part.y.shape[1]
-            row[layout.INPUT] = of_inputs + (block.inputs[0] if len(block.inputs) else 0)
-            row[layout.INPUT_LAST] = row[layout.INPUT] + len(block.inputs)
+            row[layout.Block.INPUT] = of_inputs + (block.inputs[0] if len(block.inputs) else 0)
+            row[layout.Block.INPUT_LAST] = row[layout.Block.INPUT] + len(block.inputs)
             if part.counts is not None:  # FIRST and LAST then are where the block's row pointers begin and end
-                row[layout.FIRST], row[layout.LAST] = pointer, pointer + n + 1
+                row[layout.Block.FIRST], row[layout.Block.LAST] = pointer, pointer + n + 1
                 indptr.append(part.counts.indptr + nonzero)
                 indices.append(part.counts.indices)
                 counts.append(part.counts.counts)
@@ -340,8 +340,8 @@ class Blocks:
         response, owned = np.zeros(len(row), np.int64), []
         for b, entries, at in zip(packed.of, packed.entries, packed.table, strict=True):
             has_cells = entries.impute is not None or self.blocks[b].family.takes_censored
-            own = (column >= at[layout.FIRST]) & (column < at[layout.LAST]) & has_cells
-            owned.append((own, column[own] - at[layout.FIRST]))
+            own = (column >= at[layout.Block.FIRST]) & (column < at[layout.Block.LAST]) & has_cells
+            owned.append((own, column[own] - at[layout.Block.FIRST]))
             response[own] = self.blocks[b].columns[owned[-1][1]]
         return row, response, np.lexsort((response, row)), owned
 
@@ -364,7 +364,7 @@ class Blocks:
     def means(self, values: np.ndarray, packed: PackedBlocks) -> np.ndarray:
         """Means (..., n_mean) of the kernels in the units of the responses, in the order of `mean_names`."""
         parts = [
-            block.family.means(np.moveaxis(packed.part(np.moveaxis(values, -1, 0), b, layout.MEANS), 0, -1))
+            block.family.means(np.moveaxis(packed.part(np.moveaxis(values, -1, 0), b, layout.Block.MEANS), 0, -1))
             for b, block in enumerate(self.blocks)
         ]
         return np.concatenate(parts, axis=-1)[..., self._order_of_means()]
@@ -391,26 +391,26 @@ class Blocks:
     ) -> list[Distribution | None]:
         """Return the predictive distribution of each response by cluster."""
         return self._by_response([
-            block.family.predictive_distributions(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
+            block.family.predictive_distributions(packed.part(stat, b, layout.Block.STAT), n_columns, inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
         ])
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Distribution | None]:
         """Return the distribution of each response under each component."""
         return self._by_response([
-            block.family.component_distributions(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
+            block.family.component_distributions(packed.part(theta, b, layout.Block.THETA), inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
         ])
 
     def joint_predictive(self, b: int, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks) -> Elliptical | None:
         """The joint law of the responses of block b by cluster; see `Family.joint_predictive`."""
         block = self.blocks[b]
-        return block.family.joint_predictive(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
+        return block.family.joint_predictive(packed.part(stat, b, layout.Block.STAT), n_columns, inputs[:, block.inputs])
 
     def joint_component(self, b: int, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> Elliptical | None:
         """Return the joint distribution of the responses under each component."""
         block = self.blocks[b]
-        return block.family.joint_component(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
+        return block.family.joint_component(packed.part(theta, b, layout.Block.THETA), inputs[:, block.inputs])
 
     def _by_response(self, distributions: list[list[Any]]) -> list[Any]:
         out: list[Any] = [None] * self.n_dim
@@ -421,14 +421,14 @@ class Blocks:
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int, packed: PackedBlocks) -> list[list[Parameter]]:
         """Return the parameters of the components of each block."""
-        return [block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns) for b, block in enumerate(self.blocks)]
+        return [block.family.cluster_parameters(packed.part(stat, b, layout.Block.STAT), n_columns) for b, block in enumerate(self.blocks)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, packed: PackedBlocks,
                        totals: Sequence[np.ndarray | None] | None = None) -> np.ndarray:
         """One row of responses (M, d) from each component; inputs (M, e), totals (M,) of each block of counts."""
         out = np.empty((theta.shape[1], self.n_dim))
         for b, block in enumerate(self.blocks):
-            own = packed.part(theta, b, layout.THETA)
+            own = packed.part(theta, b, layout.Block.THETA)
             out[:, block.columns] = block.family.draw_responses(own, inputs[:, block.inputs], rng, totals[b] if totals else None)
         return out
 

@@ -36,7 +36,7 @@ def _fill(state: KernelState, factors: Factors | KernelFactors) -> None:
         data.rows.constant[data.shared[state.model.packed.shared_names[name]]] = values
     state.state.stat[:, :K] = factors.side.columns(factors.N, factors.s)
     empty_column(data, state.state.stat, K)
-    state.state.num[layout.N_CLUSTERS] = K
+    state.state.num[layout.Count.CLUSTERS] = K
 
 
 class FactorState(KernelState):
@@ -60,7 +60,7 @@ class FactorState(KernelState):
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         rng = np.random.default_rng(rng)
-        provide(self.model, self.data.block, (layout.SAMPLE,))
+        provide(self.model, self.data.block, (layout.Block.SAMPLE,))
         weights, rest, mass = self.factors.sticks.draw(rng)
         further: list[float] = []
         squares = 0.0
@@ -178,7 +178,7 @@ class KernelFactorState(KernelState):
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         rng = np.random.default_rng(rng)
-        provide(self.model, self.data.block, (layout.SAMPLE,))
+        provide(self.model, self.data.block, (layout.Block.SAMPLE,))
         log_weight, M = self.factors.weights.draw_log(rng), self.factors.n_components
         theta, place = self.draw_components(0, M, rng), self._place
         assert self.model.grid is not None

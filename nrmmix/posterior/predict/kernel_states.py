@@ -74,11 +74,11 @@ class DrawnMeasure:
         return replace(self.some(seen), known=(covariates, share, rest))
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
-        provide(self.model, points.block, (layout.DENSITY,))
+        provide(self.model, points.block, (layout.Block.DENSITY,))
         return predictive.component_densities(points, self.theta, self.model.packed.n_work)
 
     def means(self, points: layout.Data) -> np.ndarray:
-        provide(self.model, points.block, (layout.MEAN_THETA,))
+        provide(self.model, points.block, (layout.Block.MEAN_THETA,))
         return predictive.component_means(points, self.theta, self.model.packed.n_mean)
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
@@ -100,7 +100,7 @@ class KernelState:
 
     @property
     def n_clusters(self) -> int:
-        return int(self.state.num[layout.N_CLUSTERS])
+        return int(self.state.num[layout.Count.CLUSTERS])
 
     @property
     def n_components(self) -> int:
@@ -109,7 +109,7 @@ class KernelState:
     @property
     def widths(self) -> np.ndarray:
         """Widths of the covariate kernel; of a sparse product the codes of its slots."""
-        return (self.state.hyper[layout.WIDTH :] if self.model.slots is None else self.state.codes).copy()
+        return (self.state.hyper[layout.Hyper.WIDTH :] if self.model.slots is None else self.state.codes).copy()
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         weights = predictive.predictive_weights(self.data, self.state, covariates.at(self.widths))
@@ -128,9 +128,9 @@ class KernelState:
         if far.any():
             raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
         block = self.data.block.copy()
-        block[:, : layout.EMPTY] = table
+        block[:, : layout.Block.EMPTY] = table
         if rows.missing.size:
-            provide(model, block, (layout.SCORE_GAPS,))
+            provide(model, block, (layout.Block.SCORE_GAPS,))
         return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
 
     def refilled(self, points: layout.Data, y: np.ndarray, inputs: np.ndarray) -> layout.Data:
@@ -147,7 +147,7 @@ class KernelState:
         return predictive.predictive_scores(points, self.state)
 
     def means(self, points: layout.Data) -> np.ndarray:
-        provide(self.model, points.block, (layout.MEAN,))
+        provide(self.model, points.block, (layout.Block.MEAN,))
         return predictive.cluster_means(points, self.state, self.model.packed.n_mean)
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
@@ -166,12 +166,12 @@ class KernelState:
         return DrawnMeasure(self.model, self.widths, np.zeros(K), np.zeros(K, np.int64), self.components(np.arange(K), rng), nothing)
 
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        provide(self.model, self.data.block, (layout.SAMPLE,))
+        provide(self.model, self.data.block, (layout.Block.SAMPLE,))
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 
     def joined(self, clusters: np.ndarray, points: layout.Data, known: np.ndarray, rng: np.random.Generator) -> DrawnMeasure:
         M = len(clusters)
-        provide(self.model, points.block, (layout.SAMPLE, layout.REDRAW))
+        provide(self.model, points.block, (layout.Block.SAMPLE, layout.Block.REDRAW))
         theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, known, rng)
         return DrawnMeasure(self.model, self.widths, np.zeros(M), np.zeros(M, np.int64), theta, np.full(1, -np.inf))
 
@@ -180,7 +180,7 @@ class KernelState:
 
     def draw_components(self, first: int, size: int, rng: np.random.Generator) -> np.ndarray:
         """(T, size): parameters of the clusters from `first` on, and of new ones after them."""
-        provide(self.model, self.data.block, (layout.SAMPLE,))
+        provide(self.model, self.data.block, (layout.Block.SAMPLE,))
         return predictive.draw_components(self.data, self.state, self.model.packed.n_theta, first, size, rng)
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
@@ -193,7 +193,7 @@ class KernelState:
                 f"in a draw a location of {model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
                 "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
             )
-        provide(model, self.data.block, (layout.SAMPLE,))
+        provide(model, self.data.block, (layout.Block.SAMPLE,))
         return DrawnMeasure(model, self.widths, *predictive.draw_measure(self.data, self.state, model.packed.n_theta, rng))
 
     def _measure_from_outside(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

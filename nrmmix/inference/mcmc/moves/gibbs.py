@@ -48,7 +48,7 @@ class Gibbs(Move):
 
     name: ClassVar[str] = "gibbs"
     entry: ClassVar[Entry] = gibbs.gibbs
-    calls: ClassVar[tuple[int, ...]] = (*layout.OF_COLUMNS, *layout.OF_SWEEPS, layout.BOUND)
+    calls: ClassVar[tuple[int, ...]] = (*layout.OF_COLUMNS, *layout.OF_SWEEPS, layout.Block.BOUND)
 
     subset: int | None = None
 

@@ -69,7 +69,7 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
-    calls: ClassVar[tuple[int, ...]] = (layout.COMBINE, layout.TRANSFER)
+    calls: ClassVar[tuple[int, ...]] = (layout.Block.COMBINE, layout.Block.TRANSFER)
     kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (

@@ -87,7 +87,7 @@ class TreeGuided(Move):
 
     def options(self, model: Specification) -> tuple[float, ...]:
         _, start = arrays_of(model, 1, entries=())
-        mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
+        mass, sigma, tau = (float(start.hyper[place]) for place in (layout.Hyper.MASS, layout.Hyper.SIGMA, layout.Hyper.TAU))
         # the guide's constants without tuning: u is about n
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
         parts = (sweep.begin, guided.global_move, gibbs.gibbs, guided.by_scan, guided.into_blocks, guided.merge, guided.split_back)

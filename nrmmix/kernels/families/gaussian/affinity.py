@@ -12,7 +12,7 @@ from nrmmix.kernels.core.entry import AFFINITY_T, entry
 from nrmmix.kernels.core.jit import inlined
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import local_numbers, log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, STAT
+from nrmmix.kernels.core.state import DONE, Block
 from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, log_scale, spreads
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOST, places
@@ -54,11 +54,11 @@ def _gather(other, s, n_rows, first, K, tile):
 @inlined
 def _of_one(rows, stat, block, k, d, lift, c, b, fixed, square):
     """Compute, for column k, b, Psi_1 - Psi_0 - c b b' packed by rows, and the squared diagonal of Psi_1's factor."""
-    L = block[STAT] + MEAN + d
-    prior = spreads(rows, block[CONSTANT]) + d + d * (d + 1) // 2
+    L = block[Block.STAT] + MEAN + d
+    prior = spreads(rows, block[Block.CONSTANT]) + d + d * (d + 1) // 2
     p = 0
     for a in range(d):
-        b[a] = stat[block[STAT] + MEAN + a, k] * lift
+        b[a] = stat[block[Block.STAT] + MEAN + a, k] * lift
         x = 1.0 / stat[L + p + a, k]
         square[a] = x * x
         q = 0

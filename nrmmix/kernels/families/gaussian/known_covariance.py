@@ -19,7 +19,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, Block
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, add, clear, is_complete, means_at, padded, places
 
@@ -142,8 +142,8 @@ def factor_of_observed(rows, work, block, i, correlations, first_row):
 
     `correlations` says where in the constants their factor (d x d) begins.
     """
-    first = block[FIRST]
-    d = block[LAST] - first
+    first = block[Block.FIRST]
+    d = block[Block.LAST] - first
     row = first_row
     a_row = first_row
     for a in range(d):
@@ -173,8 +173,8 @@ def factor_of_observed(rows, work, block, i, correlations, first_row):
 @kernel
 def _distance(rows, means, work, block, i, k, first_mean):
     """|C^-1 (y_o - mu_o)|^2 with C of `factor_of_observed` and mu_o from whitened means; the number of cells; log |C| and log s_j."""
-    first, o = block[FIRST], block[CONSTANT]
-    d = block[LAST] - first
+    first, o = block[Block.FIRST], block[Block.CONSTANT]
+    d = block[Block.LAST] - first
     correlations = o + SPREADS + d
     q, log_det, count = 0.0, 0.0, 0
     row = d
@@ -229,9 +229,9 @@ def _without(rows, stat, block, k, i):
 @entry(SCORE_T)
 def known_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
-    o, first = block[CONSTANT], block[FIRST]
+    o, first = block[Block.CONSTANT], block[Block.FIRST]
     if rows.constant[o + OWN] == 0.0 and is_complete(rows, block, i):
-        _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
+        _score(rows.y, stat, work, out, block[Block.STAT], first, block[Block.LAST] - first, K, i)
     elif rows.constant[o + FULL] == 0.0:
         _score_cells(rows, stat, out, block, K, i)
     else:
@@ -263,7 +263,7 @@ def known_sample(rows, stat, theta, block, k, m, rng):
     own = rows.constant[o + OWN] != 0.0
     for j in range(d):
         r_n = rows.constant[o + R] + stat[s + MEAN + d + 1 + (j if own else 0), k]
-        theta[block[THETA] + j, m] = stat[s + MEAN + j, k] + rng.standard_normal() / math.sqrt(r_n)
+        theta[block[Block.THETA] + j, m] = stat[s + MEAN + j, k] + rng.standard_normal() / math.sqrt(r_n)
     return DONE
 
 
@@ -295,17 +295,17 @@ def _density_cells(rows, theta, out, t, first, d, o, M, i):
 
 @kernel
 def density_missing(rows, theta, work, out, block, M, i):
-    d = block[LAST] - block[FIRST]
-    factor_of_observed(rows, work, block, i, block[CONSTANT] + SPREADS + d, d)
+    d = block[Block.LAST] - block[Block.FIRST]
+    factor_of_observed(rows, work, block, i, block[Block.CONSTANT] + SPREADS + d, d)
     for m in range(M):
-        q, log_det, count = _distance(rows, theta, work, block, i, m, block[THETA])
+        q, log_det, count = _distance(rows, theta, work, block, i, m, block[Block.THETA])
         out[m] -= 0.5 * count * LOG_TWO_PI + log_det + 0.5 * q
 
 
 @entry(DENSITY_T)
 def known_density(rows, theta, work, out, block, M, i):
-    t, o, first = block[THETA], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    t, o, first = block[Block.THETA], block[Block.CONSTANT], block[Block.FIRST]
+    d = block[Block.LAST] - first
     if is_complete(rows, block, i):
         _density(rows.y, theta, work, out, t, first, d, rows.constant[o + JACOBIAN] - 0.5 * d * LOG_TWO_PI, M, i)
     elif rows.constant[o + FULL] == 0.0:
@@ -315,4 +315,4 @@ def known_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-known_mean, known_mean_theta = means_at(STAT, MEAN), means_at(THETA, 0)
+known_mean, known_mean_theta = means_at(Block.STAT, MEAN), means_at(Block.THETA, 0)

@@ -18,7 +18,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, Block
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, add, clear, means_at, places
 
 MEAN = 4  # first row of the mean
@@ -85,8 +85,8 @@ def _solve(rows, stat, block, k, i, sign):
 @kernel
 def _move(stat, block, k, count, sign):
     """mu +- G'z and V -+ G'G."""
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
+    s = block[Block.STAT]
+    d = block[Block.LAST] - block[Block.FIRST]
     V, Z = s + MEAN + d, s + MEAN + d + d * d
     G = Z + d + d * d
     for c in range(d):
@@ -130,8 +130,8 @@ def _fuse(stat, block, k, sign):
 
     C is lost; returns z'z and log |T|.
     """
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
+    s = block[Block.STAT]
+    d = block[Block.LAST] - block[Block.FIRST]
     V, Z = s + MEAN + d, s + MEAN + d + d * d
     T, G, C = Z + d, Z + d + d * d, Z + d + 2 * d * d
     q, log_t = 0.0, 0.0
@@ -222,10 +222,10 @@ def missing_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     _score(rows, stat, work, out, block, K, i)
     if own >= 0:
-        o, first = block[CONSTANT], block[FIRST]
+        o, first = block[Block.CONSTANT], block[Block.FIRST]
         q, log_t, log_f, least, count = _solve(rows, stat, block, own, i, -1.0)
         out[own] = before + log_t - 2.0 * log_f - 0.5 * (q + count * LOG_TWO_PI)
-        for a in range(block[LAST] - first):
+        for a in range(block[Block.LAST] - first):
             if not math.isnan(rows.y[i, first + a]):
                 out[own] -= rows.constant[o + SPREADS + a]
         if not least > LOST:
@@ -235,15 +235,15 @@ def missing_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def missing_marginal(rows, stat, block, k):
-    s = block[STAT]
+    s = block[Block.STAT]
     return stat[s, k] - 0.5 * (stat[s + 1, k] + stat[s + 2, k] * LOG_TWO_PI) - stat[s + 3, k]
 
 
 @entry(SAMPLE_T)
 def missing_sample(rows, stat, theta, block, k, m, rng):
     """mu_n + C z with C C' = V_n."""
-    s, t = block[STAT], block[THETA]
-    d = block[LAST] - block[FIRST]
+    s, t = block[Block.STAT], block[Block.THETA]
+    d = block[Block.LAST] - block[Block.FIRST]
     V, Z = s + MEAN + d, s + MEAN + d + d * d
     C = Z + d
     for a in range(d):
@@ -263,8 +263,8 @@ def missing_sample(rows, stat, theta, block, k, m, rng):
 @entry(DENSITY_T)
 def missing_density(rows, theta, work, out, block, M, i):
     """The factor of R_oo stands in the first column of work, z below it."""
-    t, o, first = block[THETA], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    t, o, first = block[Block.THETA], block[Block.CONSTANT], block[Block.FIRST]
+    d = block[Block.LAST] - first
     count = 0
     for a in range(d):
         if math.isnan(rows.y[i, first + a]):
@@ -290,4 +290,4 @@ def missing_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-missing_mean, missing_mean_theta = means_at(STAT, MEAN), means_at(THETA, 0)
+missing_mean, missing_mean_theta = means_at(Block.STAT, MEAN), means_at(Block.THETA, 0)

@@ -14,7 +14,7 @@ import math
 from nrmmix.kernels.core.entry import SCORE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import DONE, FIRST, LAST, MISSING, STAT, THETA
+from nrmmix.kernels.core.state import DONE, MISSING, Block
 from nrmmix.kernels.families.shared import LOG_TWO_PI, places
 
 MEAN, R, NU, LENGTH, TABLES = 4, 0, 1, 3, 5  # as in `normal_wishart`
@@ -33,8 +33,8 @@ def misses(rows, i, column):
 @fast
 def _rotated(rows, stat, work, block, begin, end, i, whole):
     """The factor's rows into work, for columns begin..end-1; rows of missing cells only where they are wanted as a `whole`."""
-    first, base = block[FIRST], block[STAT] + MEAN
-    d = block[LAST] - first
+    first, base = block[Block.FIRST], block[Block.STAT] + MEAN
+    d = block[Block.LAST] - first
     F = d + 3
     p = base + d
     for a in range(d):
@@ -77,8 +77,8 @@ def _rotated(rows, stat, work, block, begin, end, i, whole):
 @fast
 def _solved(rows, stat, work, block, begin, end, i):
     """z = R_o^-1 (y_o - mu_o), q = z'z; the number of observed cells."""
-    first, mean = block[FIRST], block[STAT] + MEAN
-    d = block[LAST] - first
+    first, mean = block[Block.FIRST], block[Block.STAT] + MEAN
+    d = block[Block.LAST] - first
     F = d + 3
     for k in range(begin, end):
         work[d, k] = 0.0
@@ -159,7 +159,7 @@ def density_missing(rows, theta, work, out, block, M, i):
     in the rows below T.
     """
     s, o, first, d = places(block)
-    t = block[THETA]
+    t = block[Block.THETA]
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
     F, W = d + 3, t + 1 + d
     gaps, constant = 0, 0.0

@@ -22,7 +22,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, Block
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, is_complete, means_at, padded, places
 
@@ -43,17 +43,17 @@ def n_theta(d):
 @inlined
 def priors(rows, block):
     """Return where Psi_0 begins in the constants."""
-    o, d = block[CONSTANT], block[LAST] - block[FIRST]
+    o, d = block[Block.CONSTANT], block[Block.LAST] - block[Block.FIRST]
     return o + TABLES + 2 * int(rows.constant[o + LENGTH]) + d
 
 
 @kernel
 def _refresh(rows, stat, block, k):
     """c and h, where one n counts for all responses."""
-    s, o = block[STAT], block[CONSTANT]
+    s, o = block[Block.STAT], block[Block.CONSTANT]
     if rows.constant[o + OWN] != 0.0:
         return
-    d = block[LAST] - block[FIRST]
+    d = block[Block.LAST] - block[Block.FIRST]
     n = stat[s + MEAN + 3 * d, k]
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
     product, total = 1.0, 0.0
@@ -249,8 +249,8 @@ def _without(rows, stat, block, k, i):
 def _least_prior(rows, block):
     """The least of Psi_0."""
     prior, least = priors(rows, block), 1.0
-    if rows.constant[block[CONSTANT] + SAMPLED] != 0.0:
-        for j in range(block[LAST] - block[FIRST]):
+    if rows.constant[block[Block.CONSTANT] + SAMPLED] != 0.0:
+        for j in range(block[Block.LAST] - block[Block.FIRST]):
             least = min(least, rows.constant[prior + j])
     return least
 
@@ -258,10 +258,10 @@ def _least_prior(rows, block):
 @entry(SCORE_T)
 def normal_gamma_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
-    o, first = block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    o, first = block[Block.CONSTANT], block[Block.FIRST]
+    d = block[Block.LAST] - first
     if rows.constant[o + OWN] == 0.0 and is_complete(rows, block, i):
-        _score(rows.y, stat, work, out, block[STAT], first, d, K, i, rows.constant[o + BOUND], _least_prior(rows, block))
+        _score(rows.y, stat, work, out, block[Block.STAT], first, d, K, i, rows.constant[o + BOUND], _least_prior(rows, block))
     else:
         _score_cells(rows, stat, out, block, K, i)
     if own >= 0:
@@ -287,8 +287,8 @@ def normal_gamma_marginal(rows, stat, block, k):
 
 @entry(SAMPLE_T)
 def normal_gamma_sample(rows, stat, theta, block, k, m, rng):
-    s, t, o = block[STAT], block[THETA], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, t, o = block[Block.STAT], block[Block.THETA], block[Block.CONSTANT]
+    d = block[Block.LAST] - block[Block.FIRST]
     own = rows.constant[o + OWN] != 0.0
     total = 0.0
     for j in range(d):
@@ -330,8 +330,8 @@ def _density_cells(rows, theta, out, t, first, d, spreads, M, i):
 
 @entry(DENSITY_T)
 def normal_gamma_density(rows, theta, work, out, block, M, i):
-    t, o, first = block[THETA], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    t, o, first = block[Block.THETA], block[Block.CONSTANT], block[Block.FIRST]
+    d = block[Block.LAST] - first
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
     if is_complete(rows, block, i):
         constant = -0.5 * d * LOG_TWO_PI
@@ -343,4 +343,4 @@ def normal_gamma_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-normal_gamma_mean, normal_gamma_mean_theta = means_at(STAT, MEAN), means_at(THETA, 1)
+normal_gamma_mean, normal_gamma_mean_theta = means_at(Block.STAT, MEAN), means_at(Block.THETA, 1)

@@ -40,7 +40,7 @@ from nrmmix.kernels.core.entry import (
 from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES, number_at, put_number
 from nrmmix.kernels.core.special import local_numbers, log_pos
-from nrmmix.kernels.core.state import BROKEN, CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, SCORE_GAPS, STAT, THETA
+from nrmmix.kernels.core.state import BROKEN, DONE, LOST_PRECISION, Block
 from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing
 from nrmmix.kernels.families.gaussian.pooling import pool, rotate
 from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
@@ -87,9 +87,9 @@ def log_scale(rows, o, d):
 @kernel
 def _put_constants(rows, stat, block, k, n, total, product):
     """Predictive constants, where total + log product is the log determinant of the inverse of the factor of Psi_n."""
-    o, cap = block[CONSTANT], stat.shape[1]
+    o, cap = block[Block.CONSTANT], stat.shape[1]
     r_n = rows.constant[o + R] + n
-    at = (block[STAT] + 1) * cap + k
+    at = (block[Block.STAT] + 1) * cap + k
     put_number(stat, at, rows.constant[o + TABLES + int(n)] + total + log_pos(product))
     put_number(stat, at + cap, 0.5 * (rows.constant[o + NU] + n + 1.0))
     put_number(stat, at + 2 * cap, r_n / (r_n + 1.0))
@@ -381,7 +381,7 @@ def _score_four(y, stat, work, out, s, first, d, K, i):
 @inlined
 def _constants_without(rows, stat, block, k):
     """c, h, f of the predictive of a member of k given the other members, with q still that of all: |Psi_(n-1)| = (1 + f q) |Psi_n|."""
-    s, o = block[STAT], block[CONSTANT]
+    s, o = block[Block.STAT], block[Block.CONSTANT]
     at, cap = s * stat.shape[1] + k, stat.shape[1]
     n = number_at(stat, at)
     r_n, table = number_at(rows.constant, o + R) + n, o + TABLES + int(n)
@@ -410,12 +410,12 @@ def _score_and_own(rows, stat, work, out, block, K, i, own):
 
 @entry(SCORE_T)
 def gaussian_score(rows, stat, work, out, block, K, i, own):
-    if math.isnan(rows.y[i, block[FIRST]]):
+    if math.isnan(rows.y[i, block[Block.FIRST]]):
         return DONE
-    if has_gaps(rows, i, block[FIRST], block[LAST]):
-        return call_score(block[SCORE_GAPS], rows, stat, work, out, block, K, i, own) if block[SCORE_GAPS] != 0 else BROKEN
+    if has_gaps(rows, i, block[Block.FIRST], block[Block.LAST]):
+        return call_score(block[Block.SCORE_GAPS], rows, stat, work, out, block, K, i, own) if block[Block.SCORE_GAPS] != 0 else BROKEN
     if own < 0:
-        _score(rows.y, stat, work, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
+        _score(rows.y, stat, work, out, block[Block.STAT], block[Block.FIRST], block[Block.LAST] - block[Block.FIRST], K, i)
     else:
         _score_and_own(rows, stat, work, out, block, K, i, own)
     return DONE
@@ -423,10 +423,10 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
 
 @entry(SCORE_FOUR_T)
 def gaussian_score_four(rows, stat, work, out, block, K, i, own):
-    before, first = local_numbers(4), block[FIRST]
+    before, first = local_numbers(4), block[Block.FIRST]
     for r in range(4):
         before[r] = out[r, own[r]] if own[r] >= 0 else 0.0
-    _score_four(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
+    _score_four(rows.y, stat, work, out, block[Block.STAT], first, block[Block.LAST] - first, K, i)
     for r in range(4):
         if own[r] >= 0:
             c, h, f = _constants_without(rows, stat, block, own[r])
@@ -449,7 +449,7 @@ def gaussian_marginal(rows, stat, block, k):
 def gaussian_sample(rows, stat, theta, block, k, m, rng):
     """Lambda = L^-T A A' L^-1 by Bartlett's decomposition, mu = mu_n + L A^-T z / sqrt(r_n); W = A' L^-1."""
     s, o, first, d = places(block)
-    t, n = block[THETA], stat[s, k]
+    t, n = block[Block.THETA], stat[s, k]
     r_n, nu_n = rows.constant[o + R] + n, rows.constant[o + NU] + n
     L = s + MEAN + d
     W = t + 1 + d
@@ -486,7 +486,7 @@ def gaussian_sample(rows, stat, theta, block, k, m, rng):
 @fast
 def _density(rows, theta, work, out, block, M, i):
     s, o, first, d = places(block)
-    t = block[THETA]
+    t = block[Block.THETA]
     constant = rows.constant[o + JACOBIAN] - 0.5 * d * LOG_TWO_PI
     for m in range(M):
         out[m] += constant + theta[t, m]
@@ -505,9 +505,9 @@ def _density(rows, theta, work, out, block, M, i):
 
 @entry(DENSITY_T)
 def gaussian_density(rows, theta, work, out, block, M, i):
-    if math.isnan(rows.y[i, block[FIRST]]):
+    if math.isnan(rows.y[i, block[Block.FIRST]]):
         return DONE
-    if has_gaps(rows, i, block[FIRST], block[LAST]):
+    if has_gaps(rows, i, block[Block.FIRST], block[Block.LAST]):
         density_missing(rows, theta, work, out, block, M, i)
     else:
         _density(rows, theta, work, out, block, M, i)
@@ -516,9 +516,9 @@ def gaussian_density(rows, theta, work, out, block, M, i):
 
 @entry(IMPUTE_T)
 def gaussian_impute(rows, stat, work, block, k, i, rng):
-    if has_gaps(rows, i, block[FIRST], block[LAST]):
+    if has_gaps(rows, i, block[Block.FIRST], block[Block.LAST]):
         impute_missing(rows, stat, work, block, k, i, rng)
     return DONE
 
 
-gaussian_mean, gaussian_mean_theta = means_at(STAT, MEAN), means_at(THETA, 1)
+gaussian_mean, gaussian_mean_theta = means_at(Block.STAT, MEAN), means_at(Block.THETA, 1)

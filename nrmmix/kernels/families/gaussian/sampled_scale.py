@@ -14,7 +14,7 @@ import math
 
 from nrmmix.kernels.core.entry import REDRAW_SHARED_T, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import CONSTANT, FIRST, LAST, STALE, STAT
+from nrmmix.kernels.core.state import STALE, Block
 from nrmmix.kernels.families.gaussian import normal_gamma, normal_wishart
 from nrmmix.kernels.families.shared import places
 
@@ -64,7 +64,7 @@ def gaussian_redraw_shared(rows, stat, block, K, rng):
 
 @entry(REDRAW_SHARED_T)
 def normal_gamma_redraw_shared(rows, stat, block, K, rng):
-    s, o, d = block[STAT], block[CONSTANT], block[LAST] - block[FIRST]
+    s, o, d = block[Block.STAT], block[Block.CONSTANT], block[Block.LAST] - block[Block.FIRST]
     own, nu = rows.constant[o + normal_gamma.OWN] != 0.0, rows.constant[o + normal_gamma.NU]
     first, prior = s + normal_gamma.MEAN, normal_gamma.priors(rows, block)
     for j in range(d):

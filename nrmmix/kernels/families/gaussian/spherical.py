@@ -20,7 +20,7 @@ import math
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_PRECISION, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, Block
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, is_complete, means_at, padded, places
 
@@ -176,9 +176,9 @@ def _without(rows, stat, block, k, i):
 @entry(SCORE_T)
 def spherical_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
-    o, first = block[CONSTANT], block[FIRST]
+    o, first = block[Block.CONSTANT], block[Block.FIRST]
     if rows.constant[o + OWN] == 0.0 and is_complete(rows, block, i):
-        _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, rows.constant[o + NU], K, i)
+        _score(rows.y, stat, work, out, block[Block.STAT], first, block[Block.LAST] - first, rows.constant[o + NU], K, i)
     else:
         for k in range(K):
             out[k] += _score_cells(rows, stat, block, k, i)
@@ -202,7 +202,7 @@ def spherical_marginal(rows, stat, block, k):
 @entry(SAMPLE_T)
 def spherical_sample(rows, stat, theta, block, k, m, rng):
     s, o, first, d = places(block)
-    t, own = block[THETA], rows.constant[o + OWN] != 0.0
+    t, own = block[Block.THETA], rows.constant[o + OWN] != 0.0
     w = math.sqrt(2.0 * rng.standard_gamma(0.5 * (rows.constant[o + NU] + stat[s + CELLS, k])) / stat[s + PSI, k])
     theta[t, m] = w
     for j in range(d):
@@ -213,7 +213,7 @@ def spherical_sample(rows, stat, theta, block, k, m, rng):
 
 @entry(DENSITY_T)
 def spherical_density(rows, theta, work, out, block, M, i):
-    t, o, first, d = block[THETA], block[CONSTANT], block[FIRST], block[LAST] - block[FIRST]
+    t, o, first, d = block[Block.THETA], block[Block.CONSTANT], block[Block.FIRST], block[Block.LAST] - block[Block.FIRST]
     total, seen, w = work[0], 0, theta[t]
     for m in range(M):
         total[m] = 0.0
@@ -231,4 +231,4 @@ def spherical_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-spherical_mean, spherical_mean_theta = means_at(STAT, MEAN), means_at(THETA, 1)
+spherical_mean, spherical_mean_theta = means_at(Block.STAT, MEAN), means_at(Block.THETA, 1)

@@ -20,7 +20,7 @@ import math
 
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
-from nrmmix.kernels.core.state import DONE, LOST_PRECISION, MEANS, STALE, STAT, THETA
+from nrmmix.kernels.core.state import DONE, LOST_PRECISION, STALE, Block
 from nrmmix.kernels.families.gaussian import known_covariance as known
 from nrmmix.kernels.families.gaussian.known_covariance import JACOBIAN, MEAN, SPREADS, R
 from nrmmix.kernels.families.gaussian.pooling import pool
@@ -235,7 +235,7 @@ def tied_score(rows, stat, work, out, block, K, i, own):
 @entry(SAMPLE_T)
 def tied_sample(rows, stat, theta, block, k, m, rng):
     s, o, _, d = places(block)
-    t, root = block[THETA], math.sqrt(rows.constant[o + R] + stat[s + MEAN + d + 1, k])
+    t, root = block[Block.THETA], math.sqrt(rows.constant[o + R] + stat[s + MEAN + d + 1, k])
     for j in range(d):
         theta[t + j, m] = stat[s + MEAN + j, k] + rng.standard_normal() / root
     for p in range(_triangle(d)):
@@ -250,7 +250,7 @@ def tied_density(rows, theta, work, out, block, M, i):
         return DONE
     _, o, _, d = places(block)
     _whiten(rows, block, i, work, 1, 0)
-    _density(theta, work, out, block[THETA], d, rows.constant[o + JACOBIAN] - 0.5 * d * LOG_TWO_PI, M)
+    _density(theta, work, out, block[Block.THETA], d, rows.constant[o + JACOBIAN] - 0.5 * d * LOG_TWO_PI, M)
     return DONE
 
 
@@ -261,18 +261,18 @@ def _unwhitened(rows, values, out, block, k, at):
         total = 0.0
         for j in range(a + 1):
             total += rows.constant[o + SPREADS + d + a * d + j] * values[at + j, k]
-        out[block[MEANS] + a] = total
+        out[block[Block.MEANS] + a] = total
     return DONE
 
 
 @entry(MEAN_T)
 def tied_mean(rows, stat, out, block, k, i):
-    return _unwhitened(rows, stat, out, block, k, block[STAT] + MEAN)
+    return _unwhitened(rows, stat, out, block, k, block[Block.STAT] + MEAN)
 
 
 @entry(MEAN_T)
 def tied_mean_theta(rows, theta, out, block, k, i):
-    return _unwhitened(rows, theta, out, block, k, block[THETA])
+    return _unwhitened(rows, theta, out, block, k, block[Block.THETA])
 
 
 @kernel

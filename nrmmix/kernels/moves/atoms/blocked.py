@@ -14,23 +14,7 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import draw_locations, log_K_at
 from nrmmix.kernels.core.special import draw_index, draw_log_gamma, draw_share
-from nrmmix.kernels.core.state import (
-    BAD_ROW,
-    BROKEN,
-    COMPONENTS,
-    DONE,
-    GIVE_UP,
-    GIVEN_UP,
-    HALT,
-    HEED_EVERY,
-    N_CLUSTERS,
-    N_SCORED,
-    NEED_ROOM,
-    PROPOSED,
-    SIGMA,
-    TAU,
-    TINY,
-)
+from nrmmix.kernels.core.state import BROKEN, DONE, GIVE_UP, GIVEN_UP, HEED_EVERY, NEED_ROOM, PROPOSED, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.atoms import shares_of_locations
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.weights import has_locations, refresh_caches
@@ -45,7 +29,7 @@ def scratch_size(n, components):
 @kernel
 def draw_sizes(data, state, log_sizes, origin, place, rng):
     """Log sizes of all atoms and, in density regression, their locations: the clusters' first."""
-    sigma, K, shares, total = state.hyper[SIGMA], state.num[N_CLUSTERS], state.scratch.by_location[0], 0.0
+    sigma, K, shares, total = state.hyper[Hyper.SIGMA], state.num[Count.CLUSTERS], state.scratch.by_location[0], 0.0
     if has_locations(state):
         draw_locations(state, rng)
         total = shares_of_locations(data, state, shares)
@@ -54,7 +38,7 @@ def draw_sizes(data, state, log_sizes, origin, place, rng):
         log_sizes[m] = draw_log_gamma((state.size[m] if m < K else 0.0) - sigma, rng)
         if has_locations(state):
             place[m] = state.location[m] if m < K else draw_share(shares, shares.shape[0], rng.random() * total)
-            log_sizes[m] -= math.log(max(state.hyper[TAU] + state.cache.A[place[m]], TINY))
+            log_sizes[m] -= math.log(max(state.hyper[Hyper.TAU] + state.cache.A[place[m]], TINY))
 
 
 @kernel
@@ -62,7 +46,7 @@ def draw_labels(data, state, log_sizes, place, labels, rng):
     """The atom of each observation; DONE, BROKEN or GIVEN_UP."""
     p, M = state.scratch.score, log_sizes.shape[0]
     for i in range(labels.shape[0]):
-        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
         for m in range(M):
             p[m] = log_sizes[m]
@@ -72,9 +56,9 @@ def draw_labels(data, state, log_sizes, place, labels, rng):
         add_densities(data, state, p, M, i)
         labels[i] = draw_index(p, M, rng.random())
         if labels[i] < 0:
-            state.num[BAD_ROW] = i
+            state.num[Count.BAD_ROW] = i
             return BROKEN
-    state.num[N_SCORED] += labels.shape[0] * M
+    state.num[Count.SCORED] += labels.shape[0] * M
     return DONE
 
 
@@ -90,7 +74,7 @@ def fill_rates(state, sizes, place, rate):
 @entry(MOVE_T)
 def blocked(data, state, memory, rng):
     """floats: log sizes and sizes of atoms (2 M,); ints: labels (n,), origins and locations of atoms (2 M,)."""
-    n, M = state.labels.shape[0], data.setup[COMPONENTS]
+    n, M = state.labels.shape[0], data.setup[Setup.COMPONENTS]
     if M > state.size.shape[0] - 3:
         return NEED_ROOM
     log_sizes, sizes = memory.floats[:M], memory.floats[M:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, relocate
 from nrmmix.kernels.core.entry import call_density, call_sample, call_score
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import ACCEPTED, DENSITY, N_CLUSTERS, N_MOVED, REDRAW, SAMPLE, SCORE
+from nrmmix.kernels.core.state import ACCEPTED, Block, Count
 from nrmmix.kernels.moves.algorithm8 import redraw_column
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import set_partition
@@ -20,14 +20,14 @@ def draw_atoms(data, state, origin, M, rng):
 
     Into the columns of theta; those that are held into columns of stat, whose statistics are then nobody's.
     """
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     empty_column(data, state.stat, K)
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        if block[REDRAW] == 0:
+        if block[Block.REDRAW] == 0:
             for m in range(M):
                 k = origin[m] if origin[m] < K else K
-                call_sample(block[SAMPLE], data.rows, state.stat, state.scratch.theta, block, k, m, rng)
+                call_sample(block[Block.SAMPLE], data.rows, state.stat, state.scratch.theta, block, k, m, rng)
     if data.explicit.shape[0] == 0:
         return
     for h in range(data.explicit.shape[0]):
@@ -66,10 +66,10 @@ def number_atoms(data, state, labels, origin, M):
 def relocate_all(data, state, labels, origin, M):
     """Observations go from the clusters they are in to those of their atoms, one by one."""
     for m in range(M):  # from here on the cluster of an atom, or -1
-        if origin[m] >= state.num[N_CLUSTERS]:
+        if origin[m] >= state.num[Count.CLUSTERS]:
             origin[m] = -1
     for i in range(labels.shape[0]):
-        k, K = state.labels[i], state.num[N_CLUSTERS]
+        k, K = state.labels[i], state.num[Count.CLUSTERS]
         own = origin[labels[i]]
         if own == k:
             continue
@@ -77,7 +77,7 @@ def relocate_all(data, state, labels, origin, M):
         if own >= 0 or not alone:
             relocate(data, state, i, own if own >= 0 else K)
         else:  # its cluster goes with it to the new atom
-            state.num[N_MOVED] += 1
+            state.num[Count.MOVED] += 1
         if alone:
             for m in range(M):
                 if origin[m] == k:
@@ -93,10 +93,10 @@ def add_densities(data, state, p, count, i):
     rows = data.complete  # no cell is missing that has been drawn
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        if block[REDRAW] == 0:
-            call_density(block[DENSITY], rows, state.scratch.theta, state.scratch.work, p, block, count, i)
+        if block[Block.REDRAW] == 0:
+            call_density(block[Block.DENSITY], rows, state.scratch.theta, state.scratch.work, p, block, count, i)
         else:
-            call_score(block[SCORE], rows, state.stat, state.scratch.work, p, block, count, i, -1)
+            call_score(block[Block.SCORE], rows, state.stat, state.scratch.work, p, block, count, i, -1)
 
 
 @kernel
@@ -108,7 +108,7 @@ def take_labels(data, state, memory, labels, origin, M, rng):
             moved += 1
     memory.tally[ACCEPTED] += moved
     if data.explicit.shape[0] > 0 or 2 * moved > n:
-        state.num[N_MOVED] += moved
+        state.num[Count.MOVED] += moved
         set_partition(data, state, labels, number_atoms(data, state, labels, origin, M))
     else:
         relocate_all(data, state, labels, origin, M)

@@ -20,24 +20,7 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import draw_locations, log_K_at
 from nrmmix.kernels.core.special import draw_index, draw_integer, draw_share, local_numbers, log_pos, to_shares
-from nrmmix.kernels.core.state import (
-    ACCEPTED,
-    BAD_ROW,
-    BROKEN,
-    DONE,
-    GIVE_UP,
-    GIVEN_UP,
-    HALT,
-    HEED_EVERY,
-    N_CLUSTERS,
-    N_MOVED,
-    N_SCORED,
-    NEED_ROOM,
-    PROPOSED,
-    SIGMA,
-    TAU,
-    TINY,
-)
+from nrmmix.kernels.core.state import ACCEPTED, BROKEN, DONE, GIVE_UP, GIVEN_UP, HEED_EVERY, NEED_ROOM, PROPOSED, TINY, Count, Hyper
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.masses import draw_masses
 from nrmmix.kernels.measure.rates import RATE, TOTAL, UNSEEN, fill_rates
@@ -75,7 +58,7 @@ def find_anchors(state, order, rank, anchor, rng):
 @kernel
 def add_log_densities(data, state, anchor, rank, i):
     """scratch.score[:K]: log densities of row i in the clusters that it may join, minus infinity in others."""
-    p, K, own = state.scratch.score, state.num[N_CLUSTERS], state.labels[i]
+    p, K, own = state.scratch.score, state.num[Count.CLUSTERS], state.labels[i]
     for k in range(K):
         p[k] = 0.0
     add_densities(data, state, p, K, i)
@@ -151,7 +134,7 @@ def fill_others(data, state, floats, chosen, size, c):
 def move_atom(data, state, floats, chosen, size, c, rng):
     """Draw location and size of the c-th cluster of those that move."""
     P, k = state.cache.A.shape[0], int(chosen[c])
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    sigma, tau = state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     z = log_pos(max(size[k], TINY)) - STEP * draw_integer(SIZES, rng)
     fill_others(data, state, floats, chosen, size, c)
     place, weight = local_numbers(PLACES), local_numbers(TRIED)
@@ -186,7 +169,7 @@ def move_atom(data, state, floats, chosen, size, c, rng):
 @kernel
 def draw_label(data, state, size, anchor, rank, i, rng):
     """A cluster for row i given all atoms, or -1."""
-    p, K, row = state.scratch.score, state.num[N_CLUSTERS], state.cache.K[data.group[i]]
+    p, K, row = state.scratch.score, state.num[Count.CLUSTERS], state.cache.K[data.group[i]]
     add_log_densities(data, state, anchor, rank, i)
     top, total = to_shares(p, K)
     if top > -math.inf:
@@ -209,9 +192,9 @@ def fill_rest(data, state, floats, chosen, size, anchor, rank):
 
     scratch.by_group[RATE] has what all but those that move bring to B.
     """
-    p, K = state.scratch.score, state.num[N_CLUSTERS]
+    p, K = state.scratch.score, state.num[Count.CLUSTERS]
     for i in range(floats.shape[1]):
-        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
         add_log_densities(data, state, anchor, rank[i], i)
         to_shares(p, K)
@@ -230,7 +213,7 @@ def fill_rest(data, state, floats, chosen, size, anchor, rank):
 @entry(MOVE_T)
 def relocate(data, state, memory, rng):
     """floats: (ROWS n,); ints: order, ranks and labels of rows (3 n,)."""
-    n, K = state.labels.shape[0], state.num[N_CLUSTERS]
+    n, K = state.labels.shape[0], state.num[Count.CLUSTERS]
     if K > state.size.shape[0] - 3:
         return NEED_ROOM
     floats = memory.floats.reshape((ROWS, n))
@@ -258,17 +241,17 @@ def relocate(data, state, memory, rng):
         move_atom(data, state, floats, chosen, size, c, rng)
     moved = 0
     for i in range(n):
-        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
         labels[i] = draw_label(data, state, size, anchor, rank[i], i, rng)
         if labels[i] < 0:
-            state.num[BAD_ROW] = i
+            state.num[Count.BAD_ROW] = i
             return BROKEN
         moved += labels[i] != state.labels[i]
     memory.tally[PROPOSED] += n
     memory.tally[ACCEPTED] += moved
-    state.num[N_MOVED] += moved
-    state.num[N_SCORED] += 2 * n * K
+    state.num[Count.MOVED] += moved
+    state.num[Count.SCORED] += 2 * n * K
     for c in range(min(MOVED, K)):
         k = int(chosen[c])
         mass[state.location[k]] += size[k]

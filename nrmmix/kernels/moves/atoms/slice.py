@@ -20,23 +20,7 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import draw_locations
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import (
-    BAD_ROW,
-    BROKEN,
-    CURSOR,
-    DONE,
-    GIVE_UP,
-    GIVEN_UP,
-    HALT,
-    HEED_EVERY,
-    N_CLUSTERS,
-    N_SCORED,
-    NEED_ROOM,
-    PROPOSED,
-    SIGMA,
-    SKIPPED,
-    TAU,
-)
+from nrmmix.kernels.core.state import BROKEN, DONE, GIVE_UP, GIVEN_UP, HEED_EVERY, NEED_ROOM, PROPOSED, SKIPPED, Count, Hyper
 from nrmmix.kernels.measure.atoms import draw_located, draw_others
 from nrmmix.kernels.measure.crm import most_jumps
 from nrmmix.kernels.measure.weights import has_locations
@@ -57,7 +41,7 @@ def draw_sizes(data, state, memory, rng):
     The number of atoms; 0 where more than option[0] others are expected.
     """
     slices, sizes = memory.floats[: state.labels.shape[0]], memory.floats[state.labels.shape[0] :]
-    sigma, K = state.hyper[SIGMA], state.num[N_CLUSTERS]
+    sigma, K = state.hyper[Hyper.SIGMA], state.num[Count.CLUSTERS]
     for k in range(K):
         sizes[k] = rng.standard_gamma(state.size[k] - sigma)
     level = math.inf
@@ -71,13 +55,13 @@ def draw_sizes(data, state, memory, rng):
 @kernel
 def draw_located_sizes(data, state, memory, rng):
     """Draw sizes with locations, of density regression."""
-    n, K = state.labels.shape[0], state.num[N_CLUSTERS]
+    n, K = state.labels.shape[0], state.num[Count.CLUSTERS]
     slices, sizes, place = memory.floats[:n], memory.floats[n:], memory.ints[memory.floats.shape[0] + 1 :]
     lowest, level = state.scratch.by_group[0], state.scratch.by_location[3]
     draw_locations(state, rng)
     for k in range(K):
         place[k] = state.location[k]
-        sizes[k] = rng.standard_gamma(state.size[k] - state.hyper[SIGMA]) / (state.hyper[TAU] + state.cache.A[place[k]])
+        sizes[k] = rng.standard_gamma(state.size[k] - state.hyper[Hyper.SIGMA]) / (state.hyper[Hyper.TAU] + state.cache.A[place[k]])
     for g in range(lowest.shape[0]):
         lowest[g] = math.inf
     for i in range(n):
@@ -111,7 +95,7 @@ def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
     """The atom of each observation, among those of at least the size of its slice, by the density of its cells."""
     p = state.scratch.score
     for i in range(labels.shape[0]):
-        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+        if state.num[Count.HALT] == GIVE_UP and i % HEED_EVERY == 0:
             return GIVEN_UP
         count = count_from(sizes, M, slices[i])  # K is at most 1
         labels[i] = 0
@@ -125,10 +109,10 @@ def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
                 if K_row[place[origin[m]]] * sizes[m] < slices[i]:
                     p[m] = -math.inf
         add_densities(data, state, p, count, i)
-        state.num[N_SCORED] += count
+        state.num[Count.SCORED] += count
         labels[i] = draw_index(p, count, rng.random())
         if labels[i] < 0:
-            state.num[BAD_ROW] = i
+            state.num[Count.BAD_ROW] = i
             return BROKEN
     return DONE
 
@@ -156,13 +140,13 @@ def slice_sampler(data, state, memory, rng):
     The tally has labels proposed and changed, and calls skipped.
     """
     n = state.labels.shape[0]
-    if state.num[CURSOR] == 0:
+    if state.num[Count.CURSOR] == 0:
         if has_locations(state):
             memory.ints[n] = draw_located_sizes(data, state, memory, rng)
         else:
             memory.ints[n] = draw_sizes(data, state, memory, rng)
         memory.tally[PROPOSED] += n
-        state.num[N_SCORED] += n  # slices cost as well
+        state.num[Count.SCORED] += n  # slices cost as well
         if memory.ints[n] == 0:
             memory.tally[SKIPPED] += 1.0
             return DONE
@@ -170,7 +154,7 @@ def slice_sampler(data, state, memory, rng):
             return BROKEN
     M = memory.ints[n]
     if M > state.size.shape[0] - 3:
-        state.num[CURSOR] = 1  # slices and sizes stay: to draw them anew would favour those that need few atoms
+        state.num[Count.CURSOR] = 1  # slices and sizes stay: to draw them anew would favour those that need few atoms
         return NEED_ROOM
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return draw_partition(data, state, memory, M, rng)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, score_columns, update_column
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, GIVE_UP, GIVEN_UP, HALT, INPUT, N_CLUSTERS, N_SCORED
+from nrmmix.kernels.core.state import BROKEN, DONE, GIVE_UP, GIVEN_UP, Block, Count
 from nrmmix.kernels.moves.shared import random_subset, sort_together
 
 
@@ -39,7 +39,7 @@ def group(labels, n_clusters, rank, source, first, order):
 
 @kernel
 def uniform_order(state, order, source, rank, first, rng):
-    K = state.num[N_CLUSTERS]
+    K = state.num[Count.CLUSTERS]
     count_up(source)
     random_subset(source, source.shape[0], rng)
     count_up(rank[:K])
@@ -52,7 +52,7 @@ def markov_scan(data, state, members, weight, rng):
     """Members, in uniform order, in the order of a Markov scan; scratch.trial holds the one before in its first column."""
     out = state.scratch.score
     for t in range(members.shape[0] - 2):
-        if state.num[HALT] == GIVE_UP:
+        if state.num[Count.HALT] == GIVE_UP:
             return GIVEN_UP
         empty_column(data, state.scratch.trial, 0)
         update_column(data, state.scratch.trial, 0, members[t], 1.0)
@@ -61,10 +61,10 @@ def markov_scan(data, state, members, weight, rng):
             out[0] = 0.0
             score_columns(data, state.scratch.trial, state.scratch.work, out, 1, members[t + 1 + s], -1)
             weight[s] = out[0]
-        state.num[N_SCORED] += left
+        state.num[Count.SCORED] += left
         s = draw_index(weight, left, rng.random())
         if s < 0:
-            state.num[BAD_ROW] = members[t]
+            state.num[Count.BAD_ROW] = members[t]
             return BROKEN
         members[t + 1], members[t + 1 + s] = members[t + 1 + s], members[t + 1]
     return DONE
@@ -105,10 +105,10 @@ def project(rows, n_responses, direction, out):
 @kernel
 def projected_order(data, state, order, source, rank, first, direction, along, mean, rng):
     """along (n,), mean (K,) and first (n,) are scratch."""
-    K = state.num[N_CLUSTERS]
-    n_responses = data.block[0, INPUT]
+    K = state.num[Count.CLUSTERS]
+    n_responses = data.block[0, Block.INPUT]
     for b in range(data.block.shape[0]):
-        n_responses = min(n_responses, data.block[b, INPUT])
+        n_responses = min(n_responses, data.block[b, Block.INPUT])
     for j in range(direction.shape[0]):
         direction[j] = rng.standard_normal()
     project(data.rows, n_responses, direction, along)

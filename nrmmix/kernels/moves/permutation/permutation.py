@@ -19,20 +19,7 @@ from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import (
-    BAD_ROW,
-    BROKEN,
-    CURSOR,
-    DONE,
-    GIVEN_UP,
-    MASS,
-    N_CLUSTERS,
-    N_MOVED,
-    NEED_ROOM,
-    PROPOSED,
-    SKIPPED,
-    TUNING,
-)
+from nrmmix.kernels.core.state import BROKEN, DONE, GIVEN_UP, NEED_ROOM, PROPOSED, SKIPPED, Count, Hyper
 from nrmmix.kernels.measure.auxiliary import draw_psi1
 from nrmmix.kernels.measure.weights import log_cluster, refresh_caches
 from nrmmix.kernels.moves.imputation import redraw_cells
@@ -84,7 +71,7 @@ def plan_of(memory, n):
 @kernel
 def is_search(state, memory):
     """Whether the order is along a random direction: the move then searches for partitions, and is accepted."""
-    return memory.option[ORDER] == PROJECTION and state.num[TUNING] == 1
+    return memory.option[ORDER] == PROJECTION and state.num[Count.TUNING] == 1
 
 
 @kernel
@@ -106,7 +93,7 @@ def log_A_ratio(data, state, memory, plan, K):
     """log A(K + 1) - log A(K); without K! in a search."""
     value = state.cache.log_next[K]
     if memory.option[INTEGRATE_MASS] == 1.0:
-        a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
+        a0, b0 = data.hyperprior[Hyper.MASS, 1], data.hyperprior[Hyper.MASS, 2]
         value = math.log(a0 + K) - math.log(b0 + plan.value[GROWTH])
     return value if is_search(state, memory) else value - math.log(K + 1.0)
 
@@ -116,7 +103,7 @@ def slope_at(data, state, memory, plan, K):
     """The slope of log A at K clusters, or at the most that there can be."""
     value = 0.0
     if memory.option[INTEGRATE_MASS] == 1.0:
-        a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
+        a0, b0 = data.hyperprior[Hyper.MASS, 1], data.hyperprior[Hyper.MASS, 2]
         value = digamma(a0 + K) - math.log(b0 + plan.value[GROWTH])
     else:
         while K > 0 and state.cache.log_next[K] == -math.inf:
@@ -131,12 +118,12 @@ def usual_number(state, memory):
 
     Taken at the present number a chain of one cluster would refuse all that it proposes for ever.
     """
-    K, learnt = state.num[N_CLUSTERS], memory.learnt
-    if state.num[TUNING] == 1 or learnt[SEEN] == 0.0:
+    K, learnt = state.num[Count.CLUSTERS], memory.learnt
+    if state.num[Count.TUNING] == 1 or learnt[SEEN] == 0.0:
         learnt[SEEN] += 1.0
         learnt[USUAL] += (K - learnt[USUAL]) * 2.0 / (learnt[SEEN] + 1.0)
         learnt[LAST] = K if learnt[SEEN] == 1.0 else learnt[LAST]
-    return max(1, min(state.labels.shape[0], int(learnt[LAST if state.num[TUNING] == 1 else USUAL] + 0.5)))
+    return max(1, min(state.labels.shape[0], int(learnt[LAST if state.num[Count.TUNING] == 1 else USUAL] + 0.5)))
 
 
 # ---- the move
@@ -173,7 +160,7 @@ def prepare(data, state, memory, plan, rng):
     """All that the dynamic program needs: the order with the old clusters in it, and the parts of A and B."""
     plan.value[LOG_CLUSTER] = log_cluster(state)
     if memory.option[INTEGRATE_MASS] == 1.0:
-        plan.value[LOG_CLUSTER] -= math.log(state.hyper[MASS])
+        plan.value[LOG_CLUSTER] -= math.log(state.hyper[Hyper.MASS])
         plan.value[GROWTH] = draw_psi1(data, state, rng)
     plan.value[SLOPE] = slope_at(data, state, memory, plan, usual_number(state, memory))
     tabulate_sizes(state, memory, plan)
@@ -208,7 +195,7 @@ def draw_by_number(data, state, memory, plan, rng):
             log_A += log_A_ratio(data, state, memory, plan, K)
     drawn = draw_index(plan.weight, most, rng.random())
     if drawn < 0:
-        state.num[BAD_ROW] = plan.order[n - 1]
+        state.num[Count.BAD_ROW] = plan.order[n - 1]
         return BROKEN
     return draw_from_table(state, plan, drawn + 1, rng)
 
@@ -231,7 +218,7 @@ def follow_back(plan):
 @kernel
 def log_ratio(data, state, memory, plan, K_new):
     """log of A(K_new) exp(-slope K_new) over the same of the old partition."""
-    K_old = state.num[N_CLUSTERS]
+    K_old = state.num[Count.CLUSTERS]
     value = 0.0
     for K in range(min(K_old, K_new), max(K_old, K_new)):
         step = log_A_ratio(data, state, memory, plan, K) - plan.value[SLOPE]
@@ -242,11 +229,11 @@ def log_ratio(data, state, memory, plan, K_new):
 @kernel
 def finish(data, state, memory, plan, is_within, rng):
     """Accept the partition that was drawn, or stay; then draw what was integrated out."""
-    K, moved, accepted = state.num[N_CLUSTERS], 0, False
+    K, moved, accepted = state.num[Count.CLUSTERS], 0, False
     if is_within:
         K, moved = follow_back(plan)
         if K > state.size.shape[0] - 3:
-            state.num[CURSOR] = plan.order.shape[0]
+            state.num[Count.CURSOR] = plan.order.shape[0]
             return NEED_ROOM
         memory.learnt[LAST] = K
         value = 0.0
@@ -259,18 +246,18 @@ def finish(data, state, memory, plan, is_within, rng):
         memory.tally[PROPOSED] += 1.0
         memory.tally[SKIPPED] += 1.0
     if accepted:
-        state.num[N_MOVED] += moved
+        state.num[Count.MOVED] += moved
         set_partition(data, state, plan.labels, K)
     else:
         rebuild(data, state)
     if memory.option[INTEGRATE_MASS] == 1.0:
-        a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
-        state.hyper[MASS] = rng.standard_gamma(a0 + state.num[N_CLUSTERS]) / (b0 + plan.value[GROWTH])
+        a0, b0 = data.hyperprior[Hyper.MASS, 1], data.hyperprior[Hyper.MASS, 2]
+        state.hyper[Hyper.MASS] = rng.standard_gamma(a0 + state.num[Count.CLUSTERS]) / (b0 + plan.value[GROWTH])
         refresh_caches(data, state)
     if data.rows.missing.shape[0] > 0:
         for i in range(state.labels.shape[0]):
             redraw_cells(data, state, i, rng)
-    state.num[CURSOR] = 0
+    state.num[Count.CURSOR] = 0
     return DONE
 
 
@@ -281,15 +268,15 @@ def move(data, state, memory, holds_old, rng):
     plan = plan_of(memory, n)
     beam = memory.option[BEAM]
     status = DONE
-    if state.num[CURSOR] == 0:
+    if state.num[Count.CURSOR] == 0:
         wide = memory.option[TABLE] == 1.0 or memory.option[ORDER] == MARKOV or beam < 0.0
         if wide and n > state.size.shape[0] - 4:
             return NEED_ROOM
         status = prepare(data, state, memory, plan, rng)
         if status == DONE and memory.option[TABLE] == 1.0:
             status = draw_by_number(data, state, memory, plan, rng)
-            state.num[CURSOR] = n
-    if status == DONE and state.num[CURSOR] < n:
+            state.num[Count.CURSOR] = n
+    if status == DONE and state.num[Count.CURSOR] < n:
         status = sum_forward(data, state, plan, beam, holds_old and not is_search(state, memory), rng)
     if status != DONE and status != OUTSIDE:
         return status

@@ -20,7 +20,7 @@ import numpy as np
 from nrmmix.kernels.core.clusters import copy_column, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index, draw_share, exp_any, log1p_pos, log_pos, to_shares
-from nrmmix.kernels.core.state import BAD_ROW, BROKEN, CURSOR, DONE, GIVE_UP, GIVEN_UP, HALT, N_SCORED, NEED_ROOM
+from nrmmix.kernels.core.state import BROKEN, DONE, GIVE_UP, GIVEN_UP, NEED_ROOM, Count
 
 OUTSIDE = -1  # status: a segment of the old partition is not in the beam
 LIVE = 0  # in Plan.count: columns in use
@@ -57,7 +57,7 @@ def scan_from(data, state, plan, r):
     for s in range(r):
         out[s] = 0.0
     score_columns(data, state.scratch.trial, state.scratch.work, out, r, i, -1)
-    state.num[N_SCORED] += r
+    state.num[Count.SCORED] += r
     extend_scan(F, follow, rest, out, r)
     empty_column(data, state.scratch.trial, r)
     update_column(data, state.scratch.trial, r, i, 1.0)
@@ -84,7 +84,7 @@ def extend(data, state, plan, r):
     plan.begin[L] = r
     plan.base[L] = plan.log_g[r] + plan.value[SLOPE] + plan.value[LOG_CLUSTER]
     plan.count[LIVE] = L + 1
-    state.num[N_SCORED] += L + 1
+    state.num[Count.SCORED] += L + 1
     if data.rows.missing.shape[0] > 0:  # cells drawn are part of the data here, and scores would leave a row's own out
         alone = 0.0
         for k in range(L, -1, -1):  # the one of r alone first
@@ -162,16 +162,16 @@ def sum_forward(data, state, plan, beam, holds_old, rng):
     Each is used once at most.  beam: the share that may be lost, negative to keep all; holds_old: whether the old partition has to be
     in it.  NEED_ROOM: to be called again.
     """
-    for r in range(state.num[CURSOR], plan.order.shape[0]):
+    for r in range(state.num[Count.CURSOR], plan.order.shape[0]):
         if plan.count[LIVE] > state.size.shape[0] - 4:
-            state.num[CURSOR] = r
+            state.num[Count.CURSOR] = r
             return NEED_ROOM
-        if state.num[HALT] == GIVE_UP:
+        if state.num[Count.HALT] == GIVE_UP:
             return GIVEN_UP
         extend(data, state, plan, r)
         top, total = to_shares(plan.weight, plan.count[LIVE])
         if top == -math.inf:
-            state.num[BAD_ROW] = plan.order[r]
+            state.num[Count.BAD_ROW] = plan.order[r]
             return BROKEN
         if beam >= 0.0:
             total = prune(state, plan, beam, total)
@@ -191,7 +191,7 @@ def tabulate(data, state, plan, most):
     """plan.B and plan.table, for up to `most` segments; DONE or GIVEN_UP."""
     n = plan.order.shape[0]
     for r in range(n):
-        if state.num[HALT] == GIVE_UP:
+        if state.num[Count.HALT] == GIVE_UP:
             return GIVEN_UP
         extend(data, state, plan, r)
         row = plan.B[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
@@ -200,7 +200,7 @@ def tabulate(data, state, plan, most):
         enter(data, state, plan, r)
     plan.table[0] = 0.0
     for r in range(n):
-        if state.num[HALT] == GIVE_UP:
+        if state.num[Count.HALT] == GIVE_UP:
             return GIVEN_UP
         fill_row(plan.table, plan.B[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2], plan.base, plan.weight, r, most)
     return DONE
@@ -236,7 +236,7 @@ def draw_from_table(state, plan, n_segments, rng):
             plan.weight[i - K + 1] = plan.table[i * (i + 1) // 2 + K - 1] + plan.B[last * (last + 1) // 2 + i]
         k = draw_index(plan.weight, last - K + 2, rng.random())
         if k < 0:
-            state.num[BAD_ROW] = plan.order[last]
+            state.num[Count.BAD_ROW] = plan.order[last]
             return BROKEN
         plan.chosen[last] = k + K - 1
         last = plan.chosen[last] - 1
