@@ -7,14 +7,14 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_near
 from nrmmix.kernels.core.state import FOUR, Count
 from nrmmix.kernels.measure.weights import log_join_weights
-from nrmmix.kernels.moves.gibbs import LEAST_FOR_FOUR, can_score_four, score_next_four
+from nrmmix.kernels.moves.gibbs import MIN_FOR_FOUR, can_score_four, score_next_four
 
 
 @kernel
 def frozen_sweep(data, state, rng):
     """By fours where a sweep does so."""
     K, n, W = state.num[Count.CLUSTERS], state.labels.shape[0], state.scratch.work.shape[0] - 1
-    total, by_four = 0, K >= LEAST_FOR_FOUR and can_score_four(data, state)
+    total, by_four = 0, K >= MIN_FOR_FOUR and can_score_four(data, state)
     for i in range(n):
         log_join_weights(data, state, K, data.group[i], -1)
         if by_four and i < n - n % FOUR:

@@ -29,7 +29,7 @@ from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.jit import fast
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import FOUR, Count
-from nrmmix.kernels.moves.gibbs import LEAST_FOR_FOUR, can_score_four
+from nrmmix.kernels.moves.gibbs import MIN_FOR_FOUR, can_score_four
 
 RUNS = 7
 GIBBS = {  # rows, columns, clusters
@@ -99,7 +99,7 @@ def sweep(n: int, d: int, K: int) -> dict[str, float]:
     each = seconds(ours) / sweeps
     state = chain.state
     now = int(state.num[Count.CLUSTERS])
-    at_once = FOUR if now >= LEAST_FOR_FOUR and can_score_four(chain.data, state) else 1
+    at_once = FOUR if now >= MIN_FOR_FOUR and can_score_four(chain.data, state) else 1
     pairs = 1e-9 * n * now
     x, out = np.full(now, 1.5), np.empty(now)
     return {

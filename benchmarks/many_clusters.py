@@ -35,12 +35,12 @@ EACH, MASS = 30, 100.0
 @contextmanager
 def way(new: bool) -> Iterator[None]:
     """Models that are made within know of far clusters, or not."""
-    least = nearby.LEAST_ROWS
-    nearby.LEAST_ROWS = 1 if new else 10**9
+    least = nearby.MIN_ROWS
+    nearby.MIN_ROWS = 1 if new else 10**9
     try:
         yield
     finally:
-        nearby.LEAST_ROWS = least
+        nearby.MIN_ROWS = least
 
 
 def points(n: int, d: int, distance: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -258,7 +258,7 @@ def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
         numbers.append(int(one.num[layout.Count.CLUSTERS]))
     if name != "two blocks":
         check_columns(model, *states[0])
-    assert sum(K >= gibbs.LEAST_FOR_FOUR for K in numbers) >= 3 and (len(set(numbers)) > 1 or name == "apart"), numbers
+    assert sum(K >= gibbs.MIN_FOR_FOUR for K in numbers) >= 3 and (len(set(numbers)) > 1 or name == "apart"), numbers
 
 
 def test_a_sweep_that_forgets_what_has_changed_is_found():

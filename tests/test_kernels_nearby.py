@@ -21,14 +21,14 @@ from nrmmix.kernels.core.entry import call_bound
 from nrmmix.kernels.families.gaussian import bounds
 from nrmmix.kernels.moves import nearby, places
 
-NAMES = ("LOG_FAR", "LOG_FAR_OF_NEW", "MOST_NEAR", "MOST_OF_GROUP")
+NAMES = ("LOG_FAR", "LOG_FAR_OF_NEW", "MAX_NEAR", "MAX_OF_GROUP")
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Tables of few rows are swept like those of very many."""
-    monkeypatch.setattr(nearby, "LEAST_ROWS", 1)
-    monkeypatch.setattr(nearby, "LEAST_CLUSTERS", 20)
+    monkeypatch.setattr(nearby, "MIN_ROWS", 1)
+    monkeypatch.setattr(nearby, "MIN_CLUSTERS", 20)
 
 
 # ---- places
@@ -79,7 +79,7 @@ def score(data, state, out, K, i):
     score_columns(data, state.stat, state.scratch.work, out, K, i, -1)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 6, bounds.MOST])
+@pytest.mark.parametrize("d", [1, 2, 3, 6, bounds.MAX_RESPONSES])
 def test_no_score_exceeds_its_bound(small, d):
     """Clusters of all sizes and shapes; balls from none to wide ones."""
     rng = np.random.default_rng(d)
@@ -225,7 +225,7 @@ def test_what_is_swept_as_ever(small, monkeypatch, change):
     if change == "diagonal":
         family = nm.Gaussian("diagonal")
     if change == "few":
-        monkeypatch.setattr(nearby, "LEAST_ROWS", 61)
+        monkeypatch.setattr(nearby, "MIN_ROWS", 61)
     model = nm.Model(data=X, family=family, **options)
     assert len(move.options(model)) == 1
     assert not move.can_have_learnt(np.array([1.0, 0.0, 0.0, 0.0]), model)

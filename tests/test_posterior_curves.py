@@ -102,10 +102,10 @@ def test_many_rows_take_fewer_draws_and_threads(regression, monkeypatch):
     monkeypatch.setattr(curves, "available_cores", lambda: 3)
     pd.testing.assert_frame_equal(curves.curve_diagnostics(regression.posterior), whole)
     monkeypatch.setattr(curves, "WORK", 0)
-    monkeypatch.setattr(curves, "LEAST_DRAWS", 20)
+    monkeypatch.setattr(curves, "MIN_DRAWS", 20)
     half = curves.density_diagnostics(nm.fit("y ~ 1", regression.model.frame.source, draws=20, tune=9, chains=2, rng=1).posterior)
     assert (half["ess"] < 60).all() and len(half) == 5
-    assert curves._by_draws(regression.posterior, lambda states: np.zeros(len(states)), curves.MOST_DRAWS).shape == (2, 10)
+    assert curves._by_draws(regression.posterior, lambda states: np.zeros(len(states)), curves.MAX_DRAWS).shape == (2, 10)
 
 
 def test_a_run_goes_on_while_densities_differ_although_numbers_agree():

@@ -25,7 +25,7 @@ CONTROL = 7
 
 REBUILD_EVERY = 64
 FORGET = 0.05  # weight of the last iteration in the average work of a move
-MOST_CALLS = 1000.0  # of one move in an iteration
+MAX_CALLS = 1000.0  # of one move in an iteration
 
 # Columns of the recorded scalars; widths follow.
 R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
@@ -142,7 +142,7 @@ def adapt(program, iteration):
         most = max(most, work[EACH])
     for j in range(program.work.shape[0]):
         work = program.work[j]
-        work[CALLS] = max(1.0, min(MOST_CALLS, math.floor(most / max(work[EACH], 1.0))))
+        work[CALLS] = max(1.0, min(MAX_CALLS, math.floor(most / max(work[EACH], 1.0))))
 
 
 @root

@@ -21,7 +21,7 @@ NEARLY = 1e-16  # of what is left of a probability
 FACTORS = 4  # that are multiplied before a logarithm may be taken
 SMALLEST, LARGEST = 1e-60, 1e60
 FARTHEST = 30.0  # log factor of a weight
-FEWEST = 0.5  # rows of a component whose codes are worth a look
+MIN_COUNT = 0.5  # rows of a component whose codes are worth a look
 
 
 @fast
@@ -149,7 +149,7 @@ def fill_ratios(r, bins, m, j, log_k, now, count, scale, ratio, often):
         size += share
         for c in range(count):
             scale[c] += share * (log_k[b, now] - log_k[b, c])
-    if size < FEWEST:
+    if size < MIN_COUNT:
         return False
     for c in range(count):
         scale[c] = min(max(scale[c] / size, -FARTHEST), FARTHEST)

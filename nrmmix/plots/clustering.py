@@ -35,7 +35,7 @@ NAMED = 8  # largest clusters, with a legend or a row of their own
 PAIRED = 4  # responses of which every pair is drawn; more are projected on a plane
 UNSURE, LOOKS = (0.75, 0.95), ((6, 0.35), (28, 0.6), (75, 0.85))  # shares of less unsure rows; sizes and opacities
 FAINTEST = 0.25  # opacity of a row that certainly is not in its cluster
-FAR, IQR, FEW_FAR = 15.0, 1.349, 0.05  # standard deviations by quartiles that are very far, and the share of rows that may be
+FAR, IQR, MAX_FAR = 15.0, 1.349, 0.05  # standard deviations by quartiles that are very far, and the share of rows that may be
 
 
 @kind(suits_all, "probabilities that two rows share a cluster")
@@ -345,7 +345,7 @@ def _principal(model: Specification, names: Sequence[str]) -> tuple[np.ndarray, 
         if levels is None:
             far |= _far(columns[-1])
     y = np.column_stack(columns)
-    far &= far.sum() <= FEW_FAR * len(far)
+    far &= far.sum() <= MAX_FAR * len(far)
     y = y[:, y[~far].std(axis=0) > 0]
     z = (y - y[~far].mean(axis=0)) / y[~far].std(axis=0)
     _, length, axes = np.linalg.svd(z[~far], full_matrices=False)

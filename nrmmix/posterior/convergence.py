@@ -51,7 +51,7 @@ class Evidence(NamedTuple):
     thin: int
     interrupted: bool = False
     bias: str = ""  # what is known of the bias of moves that are not exact
-    trouble: str = ""  # what else speaks against the run
+    objection: str = ""  # what else speaks against the run
     seconds: float = 0.0  # of sampling
     by_itself: bool = False  # whether the run was to find its length itself
     limit: float = 0.0  # seconds of the time limit, where that has ended it
@@ -59,7 +59,7 @@ class Evidence(NamedTuple):
     @property
     def clean(self) -> bool:
         """Whether nothing but the diagnostics can speak against the run."""
-        return not self.bias and not self.trouble
+        return not self.bias and not self.objection
 
     @property
     def has_ended_itself(self) -> bool:
@@ -92,7 +92,7 @@ def warn_unless_converged(
     if evidence.n_draws < WARN_FROM:
         return
     table = quantities()
-    if _suspect(table.dropna(subset=["ess"])).any() or evidence.trouble:
+    if _suspect(table.dropna(subset=["ess"])).any() or evidence.objection:
         warn(verdict(evidence, table, curves()), ConvergenceWarning)
 
 
@@ -129,10 +129,10 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
         return _joined(evidence.bias, few, _end(evidence), _remedy(evidence, 1.0))
     if varied.empty:
         judged, remedy = "Chains agree: nothing varied among the draws, and all chains have the same values.", ""
-        if not _is_still(evidence, varied) or evidence.trouble:
+        if not _is_still(evidence, varied) or evidence.objection:
             judged = "Convergence cannot be judged: nothing varied among the draws."
-            remedy = _remedy(evidence, 1.0) if evidence.n_draws < WARN_FROM and not evidence.trouble else ""
-        return _joined(evidence.bias, evidence.trouble, judged, _end(evidence), remedy, alone)
+            remedy = _remedy(evidence, 1.0) if evidence.n_draws < WARN_FROM and not evidence.objection else ""
+        return _joined(evidence.bias, evidence.objection, judged, _end(evidence), remedy, alone)
     rhat, ess = varied["rhat"], smallest_ess(varied)
     bad = _suspect(varied)
     also = _of_curves(curves)
@@ -150,11 +150,11 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
         text = f"Clusters: {text[0].lower()}{text[1:]}"
     good_enough = not bad.any() and not (also and _suspect(of_curves).any())
     agreed = converged(quantities) and (not also or converged(of_curves))
-    if evidence.trouble or agreed or (good_enough and evidence.has_ended_itself):
-        remedy = ""  # trouble has its own, and a run that has found its length itself need not go on
+    if evidence.objection or agreed or (good_enough and evidence.has_ended_itself):
+        remedy = ""  # objection has its own, and a run that has found its length itself need not go on
     else:
         remedy = _remedy(evidence, max(4.0 if bad.any() else 2.0, ESS_GOOD / worth))
-    return _joined(evidence.bias, evidence.trouble, also, text, _end(evidence), remedy, alone)
+    return _joined(evidence.bias, evidence.objection, also, text, _end(evidence), remedy, alone)
 
 
 def agreed(evidence: Evidence, quantities: pd.DataFrame) -> bool:

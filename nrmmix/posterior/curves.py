@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from nrmmix.posterior.draws import Posterior
 
 QUARTILES = (0.25, 0.5, 0.75)
-MOST_DRAWS = 1000  # of each chain: with a quarter as many the largest R-hat of 20 curves is seldom below 1.01 where chains agree
-LEAST_DRAWS, WORK = 500, 6e8  # of all chains, and statistics of rows beyond which fewer draws are used: a few seconds
+MAX_DRAWS = 1000  # of each chain: with a quarter as many the largest R-hat of 20 curves is seldom below 1.01 where chains agree
+MIN_DRAWS, WORK = 500, 6e8  # of all chains, and statistics of rows beyond which fewer draws are used: a few seconds
 BESIDE = 10  # statistics that a row costs as much as, beside its own
 WORTH_THREADS = 1e5  # statistics of rows of a draw; of fewer most time is Python's
-MOST_RESPONSES = 3
+MAX_RESPONSES = 3
 NEAR = 0.2  # share of the rows, the nearest, whose quartiles are taken
-MOST_NAMED = 3  # covariates that a place is named by
+MAX_NAMED = 3  # covariates that a place is named by
 
 
 def response_diagnostics(posterior: Posterior) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def response_diagnostics(posterior: Posterior) -> pd.DataFrame:
     return curve_diagnostics(posterior) if posterior.specification.is_regression else density_diagnostics(posterior)
 
 
-def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFrame:
+def curve_diagnostics(posterior: Posterior, most: int = MAX_DRAWS) -> pd.DataFrame:
     """Diagnostics of the mean and of the distribution function at about the quartiles, at a few rows spread over all covariates.
 
     Parameters
@@ -76,7 +76,7 @@ def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFr
     model, frame = posterior.specification, posterior.specification.frame
     responses = [] if not model.is_regression or frame.is_sparse else [
         j for j, one in enumerate(prior_distributions(model)) if one is not None and one.ordered
-    ][:MOST_RESPONSES]
+    ][:MAX_RESPONSES]
     if not responses:
         return diagnostics.table({})
     assert frame.covariates is not None
@@ -94,7 +94,7 @@ def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFr
     return diagnostics.table(values)
 
 
-def density_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFrame:
+def density_diagnostics(posterior: Posterior, most: int = MAX_DRAWS) -> pd.DataFrame:
     """Diagnostics of the log predictive density of a mixture at a few of its rows, spread over all responses.
 
     Parameters
@@ -132,7 +132,7 @@ def _by_draws(posterior: Posterior, of: Callable[[States], np.ndarray], most: in
     """(chains, draws, ...): what `of` says of states, for evenly spread draws; of many rows in threads."""
     model, draws = posterior.specification, posterior.draws
     each = model.n_obs * (model.packed.n_stat + BESIDE)
-    affordable = max(int(WORK / each), LEAST_DRAWS) // draws.n_chains
+    affordable = max(int(WORK / each), MIN_DRAWS) // draws.n_chains
     size = draws.n_chains * min(draws.n_draws, most, max(affordable, 1))
     with announced():
         states = states_of(posterior, size)
@@ -149,7 +149,7 @@ def _places(model: Specification, at: np.ndarray) -> list[str]:
     frame = model.frame
     assert frame.covariates is not None
     places = [covariates_text(frame, frame.covariates[row], digits=3) for row in at]
-    if len(frame.covariate_names) > MOST_NAMED or len(set(places)) < len(places):
+    if len(frame.covariate_names) > MAX_NAMED or len(set(places)) < len(places):
         return [f"row {frame.index[row]}" for row in at]
     return places
 

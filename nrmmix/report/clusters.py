@@ -21,11 +21,11 @@ from nrmmix.results.base import Result
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 LABELS_LIMIT = 5e7  # the same of rows x draws, where the search is by a sample
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
-FEW_PARAMETERS = 6  # of a family; with more, only means are reported
+MAX_IN_FULL = 6  # parameters of a family; with more, only means are reported
 MAX_PARAMETERS = 40  # of a family that are reported
 DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
-FEW_TIES = 3  # members of a cluster of one value, from which on it is said
+MIN_TIES = 3  # members of a cluster of one value, from which on it is said
 SHARE = "share "  # how the names of such shares begin
 
 
@@ -145,7 +145,7 @@ def tie_notes(model: Specification, found: Clusters) -> list[str]:
 def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
     """Whether the values of a cluster, NaN where missing, are one, and not a point mass that is expected."""
     seen = values[~np.isnan(values)]
-    return len(seen) >= FEW_TIES and bool((seen == seen[0]).all()) and float(seen[0]) not in expected
+    return len(seen) >= MIN_TIES and bool((seen == seen[0]).all()) and float(seen[0]) not in expected
 
 
 def why_counts_differ(mean: float, partition: Partition) -> str:
@@ -203,7 +203,7 @@ def parameters(
     columns, words, left_out = [], [], 0
     for every in clusters_of(model, partition.labels, draws, shared).parameters():
         own = shown = [parameter for parameter in every if not parameter.is_detail]
-        if len(own) > FEW_PARAMETERS:
+        if len(own) > MAX_IN_FULL:
             if own[0].name.startswith(SHARE):
                 words.append(_words(own))
                 continue

@@ -87,10 +87,10 @@ class MCMCResult(Saved, Result):
     def evidence(self) -> Evidence:
         """Return the evidence for a verdict on the chains, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
         still = unmoved(self.draws, self.moved == 0, self.run.one_start) if self.checkpoints and self.model.n_obs > 1 else ""
-        troubles = (still, proposals.skip_warning(self.run, self.model.n_obs))
+        objections = (still, proposals.skip_warning(self.run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
-            trouble=next(filter(None, troubles), ""), seconds=self.seconds, by_itself=self.run.goal == AUTO, limit=self._limit_reached,
+            objection=next(filter(None, objections), ""), seconds=self.seconds, by_itself=self.run.goal == AUTO, limit=self._limit_reached,
         )
 
     @property

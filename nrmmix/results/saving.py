@@ -429,7 +429,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     for move, learnt in zip(cycle.moves, state["kept"], strict=True):
         _insist(move.can_have_learnt(learnt, model), "chain's kept")
     calls = state["work"][:, layout.CALLS]
-    _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
+    _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MAX_CALLS).all()), "chain's calls of moves")
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
     release(generator(spec["generator"]))
     _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MAX_ITERATIONS, "iterations")

@@ -19,7 +19,7 @@ FULL = "Gaussian, full, d = 2"
 FAR = {  # LOG_FAR and LOG_FAR_OF_NEW
     "none": (1e3, 1e3), "some": (1.0, 1e3), "by the new one": (1e3, -0.5), "all others": (-5.0, 1e3), "all others, much less": (-0.1, 1e3),
 }
-ROOMS = {  # BLOCK_ROWS, GROUP_ROWS, MOST_NEAR, MOST_OF_GROUP
+ROOMS = {  # BLOCK_ROWS, GROUP_ROWS, MAX_NEAR, MAX_OF_GROUP
     "one block": (16, 128, 32, 64), "rows alone": (1, 6, 16, 32),
     "blocks of two": (2, 6, 16, 32), "groups of three": (2, 3, 16, 32), "no room": (2, 6, 8, 16),
 }
@@ -28,11 +28,11 @@ PRIORS = ("DP(1)", "NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)")
 
 def fitted(monkeypatch: Any, prior: str, far: str, room: str, move: Any = None, draws: int = DRAWS) -> Any:
     """A fit of six observations, as if they were very many."""
-    names = ("LOG_FAR", "LOG_FAR_OF_NEW", "BLOCK_ROWS", "GROUP_ROWS", "MOST_NEAR", "MOST_OF_GROUP")
+    names = ("LOG_FAR", "LOG_FAR_OF_NEW", "BLOCK_ROWS", "GROUP_ROWS", "MAX_NEAR", "MAX_OF_GROUP")
     for name, value in zip(names, (*FAR[far], *ROOMS[room]), strict=True):
         monkeypatch.setattr(nearby, name, value)
-    monkeypatch.setattr(nearby, "LEAST_ROWS", 1)
-    monkeypatch.setattr(nearby, "LEAST_CLUSTERS", 1)
+    monkeypatch.setattr(nearby, "MIN_ROWS", 1)
+    monkeypatch.setattr(nearby, "MIN_CLUSTERS", 1)
     model = matrix.families()[FULL].build(matrix.PRIORS[prior][0])
     fit = model.fit(move or nm.Gibbs(), draws=draws, tune=50, chains=CHAINS, rng=3)
     assert all(checkpoint.state["kept"][0, 0] == 1.0 for checkpoint in fit.checkpoints), "rows were not visited by place"

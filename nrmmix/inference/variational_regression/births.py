@@ -9,23 +9,23 @@ from __future__ import annotations
 import numpy as np
 
 from nrmmix.inference.variational_regression.climb import Climb
-from nrmmix.inference.variational_regression.start import FEWEST_FIT, WORST
+from nrmmix.inference.variational_regression.start import MIN_ROWS_OF_FIT, WORST
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 AT_ONCE = 8
-LEAST_COUNT = 0.5  # rows of a component that is there
+MIN_COUNT = 0.5  # rows of a component that is there
 
 
 def born(climb: Climb) -> tuple[KernelFactors, int]:
     """Factors with components born of those that two parts explain best, and how many they are."""
     now, r, rows = climb.factors, climb.shares, climb.memory.rows
-    free = np.flatnonzero(now.N < LEAST_COUNT)[:AT_ONCE]
+    free = np.flatnonzero(now.N < MIN_COUNT)[:AT_ONCE]
     share = np.zeros_like(r)  # of each row in its component that a part of its own would begin with
     for first, last, features, _ in rows.blocks():
         features.scores_by_row(now.eta, share[first:last])
     for m in range(now.n_components):
-        own = r[:, m] >= LEAST_COUNT
-        share[:, m] = (share[:, m] <= np.quantile(share[own, m], WORST)) * r[:, m] if own.sum() >= FEWEST_FIT else 0.0
+        own = r[:, m] >= MIN_COUNT
+        share[:, m] = (share[:, m] <= np.quantile(share[own, m], WORST)) * r[:, m] if own.sum() >= MIN_ROWS_OF_FIT else 0.0
     if rows.statistics.weight is not None:
         share *= rows.statistics.weight[:, None]
     N, s = share.sum(axis=0), np.zeros_like(now.s)

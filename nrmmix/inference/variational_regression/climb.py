@@ -20,10 +20,10 @@ from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-LEAST_GAIN = 1e-6  # of a code, in nats
+MIN_GAIN = 1e-6  # of a code, in nats
 SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
 FARTHEST = 60.0  # log of the factor of all v
-LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
+MIN_COUNT = 0.5  # rows that a component must be expected to have to be counted
 MOVED = 2  # codes that a search must change for further passes to be worth while
 
 
@@ -161,7 +161,7 @@ class Climb:
         gains = self.allowed(gains)
         covariate = gains.argmax(axis=0)
         # those without rows would all go to where they matter least, which is no approximation of atoms that are nowhere in particular
-        some = np.flatnonzero((gains[covariate, np.arange(M)] > LEAST_GAIN) & (self.total.N >= LEAST_COUNT))
+        some = np.flatnonzero((gains[covariate, np.arange(M)] > MIN_GAIN) & (self.total.N >= MIN_COUNT))
         codes = codes.copy()
         codes[some, covariate[some]] = best[covariate[some], some]
         self.changed = covariate
@@ -181,7 +181,7 @@ class Climb:
         often = rows.statistics.weight
         moved = search_codes(
             kept.r, kept.w, rows.bins, codes, self.rng.permutation(M * q), now.binned.log_k, now.binned.counts,
-            now.binned.expected_log_prior(codes), weight, now.share, LEAST_GAIN, shift, np.empty((B, C)), np.empty((4, C)),
+            now.binned.expected_log_prior(codes), weight, now.share, MIN_GAIN, shift, np.empty((B, C)), np.empty((4, C)),
             ONCE if often is None else often,
         )
         if moved:
@@ -194,7 +194,7 @@ class Climb:
         from there, and otherwise it is as it was."""
         rival = Climb(self.memory.anew(), other, self.rng, search=self.kept is not None)
         rival.begin()
-        least = self.bound() + LEAST_GAIN
+        least = self.bound() + MIN_GAIN
         for number in range(1, passes + 1):
             if rival.bound() > least:
                 break
@@ -243,7 +243,7 @@ class Climb:
                 moved += codes
                 seen("proposal")
             bound = self.bound()
-            made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved, *tried)
+            made = Pass(number, self.factors.n_components, int((self.total.N >= MIN_COUNT).sum()), bound, moved, *tried)
             self.passes.append(made)
             is_done = self.proposals is None or not self.proposals.are_left(self.passes, self.memory.rows.size)
             self.has_converged = at_rest and is_done

@@ -9,8 +9,8 @@ from nrmmix.inference.variational_regression.memory import BinnedRows, Kept, Loc
 from nrmmix.model.families.exponential import Features
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-MOST_ROWS = 2000  # that weights are found by
-LEAST = 1e-4  # share of a component in a row, by covariates or by the response, for it to count there
+MAX_ROWS = 2000  # that weights are found by
+MIN_SHARE = 1e-4  # share of a component in a row, by covariates or by the response, for it to count there
 STEPS, TOL = 1000, 1e-10  # of the ascent, least gain of a step in nats a row
 
 
@@ -22,7 +22,7 @@ def weights_of(
         return np.full(len(fits), 1.0 / len(fits))
     if how == "best":
         return np.eye(len(fits))[int(np.argmax(bounds))]
-    some = sample_of(rows, MOST_ROWS, rng)
+    some = sample_of(rows, MAX_ROWS, rng)
     return stacked(np.stack([left_out(one, some, some.n == rows.n) for one in fits], axis=1), some.statistics.weight)
 
 
@@ -58,7 +58,7 @@ def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndar
     for first, last, features in rows.statistics.blocks(0, rows.n):
         r, w = kept.r[first:last], kept.w[first:last]
         T = features.dense.T if features.sparse is None and features.dense is not None else _dense(features)
-        row, k = np.nonzero((r > LEAST) | (w > LEAST))
+        row, k = np.nonzero((r > MIN_SHARE) | (w > MIN_SHARE))
         share = r[row, k]
         N, s = N_all[k] - share, s_all[k] - share[:, None] * T[row]
         log_p = np.full(r.shape, -np.inf)

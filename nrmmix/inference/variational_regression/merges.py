@@ -13,8 +13,8 @@ from nrmmix.inference.variational_regression.climb import Climb
 from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-LEAST_GAIN = 1e-6  # nats
-LEAST_COUNT = 0.5  # rows of a component that is there
+MIN_GAIN = 1e-6  # nats
+MIN_COUNT = 0.5  # rows of a component that is there
 CORRELATED = 0.02  # cosine of the probabilities of a pair from which on it is looked at
 PAIRS = 200  # that are looked at, of the most correlated ones
 SMALLEST = 8  # components that are left out in turn
@@ -27,7 +27,7 @@ def candidates(climb: Climb) -> np.ndarray:
     root = np.sqrt(np.maximum(np.diagonal(products), 1e-300))
     a, b = np.triu_indices(len(N), 1)
     cosine = (products / root / root[:, None])[a, b]
-    some = np.flatnonzero((cosine > CORRELATED) & (np.minimum(N[a], N[b]) >= LEAST_COUNT))
+    some = np.flatnonzero((cosine > CORRELATED) & (np.minimum(N[a], N[b]) >= MIN_COUNT))
     some = some[np.argsort(-cosine[some], kind="stable")][:PAIRS]
     a, b = a[some], b[some]
     return np.where((N[a] >= N[b])[:, None], np.stack([a, b], axis=1), np.stack([b, a], axis=1))
@@ -60,7 +60,7 @@ def merge(climb: Climb) -> int:
         if used & {a, b}:
             continue
         gain, made = gain_of(climb, a, b)
-        if gain > LEAST_GAIN:
+        if gain > MIN_GAIN:
             climb.shares[:, a] += climb.shares[:, b]
             climb.shares[:, b] = 0.0
             climb.total, climb.memory.seen = made, [made]
@@ -73,8 +73,8 @@ def merge(climb: Climb) -> int:
 def delete(climb: Climb) -> int:
     """Leave out all components of less than half a row, and the smallest others one by one, where that raises the bound; how many."""
     N = climb.total.N
-    few = np.flatnonzero((N < LEAST_COUNT) & (N > 0.0))
-    smallest = [k for k in np.argsort(N, kind="stable") if N[k] >= LEAST_COUNT][:SMALLEST]
+    few = np.flatnonzero((N < MIN_COUNT) & (N > 0.0))
+    smallest = [k for k in np.argsort(N, kind="stable") if N[k] >= MIN_COUNT][:SMALLEST]
     count = 0
     for those in ([few] if len(few) else []) + [np.array([k]) for k in smallest]:
         if climb.total.N[those].sum() < climb.total.N.sum() and climb.against(climb.factors.without(those), 0):

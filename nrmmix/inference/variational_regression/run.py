@@ -30,7 +30,7 @@ from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 
-FEW_ROWS = 2000  # rows up to which there are more starts, of fewer components
+SMALL_TABLE = 2000  # rows up to which there are more starts, of fewer components
 COMPONENTS = 40, 100
 STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
@@ -54,7 +54,7 @@ def run_regression(
     rows = rows_of_model(model, binned)
     _check_rows(rows.statistics, model)
     components = _components(model, method)
-    starts = method.starts or STARTS[rows.n > FEW_ROWS]
+    starts = method.starts or STARTS[rows.n > SMALL_TABLE]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
     with announced(), Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
 
@@ -111,7 +111,7 @@ def rows_of_model(model: Specification, binned: Binned | None = None) -> BinnedR
 def _components(model: Specification, method: Variational) -> int:
     if model.prior.components > 0:
         return model.prior.components
-    return min(method.components or COMPONENTS[model.n_obs > FEW_ROWS], model.n_obs)
+    return min(method.components or COMPONENTS[model.n_obs > SMALL_TABLE], model.n_obs)
 
 
 def _insist_on_some(climbs: list[Climb], stopped: BaseException) -> None:

@@ -12,7 +12,7 @@ from nrmmix.model.families.exponential import NotExponential
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 
-FEWEST, SAMPLE = 30, 2000  # rows from which on it is worth while, and of which starts are found
+MIN_ROWS, SAMPLE = 30, 2000  # rows from which on it is worth while, and of which starts are found
 PASSES, TOL = 30, 1e-3  # at most, and nats a row: chains go on from there
 
 
@@ -21,7 +21,7 @@ def spread(model: Specification, chains: int, seed: np.random.SeedSequence) -> l
 
     Starts are by a Dirichlet process whatever the prior.  Its mass is that of the prior where it has one.
     """
-    if model.slots is None or model.frame.is_streamed or model.n_obs < FEWEST:
+    if model.slots is None or model.frame.is_streamed or model.n_obs < MIN_ROWS:
         return None
     try:
         rows, binned = rows_of_model(model), binned_of(model)

@@ -20,8 +20,8 @@ from nrmmix.posterior.kernel_factors import KernelFactors
 
 NOISE = 0.5  # standard deviation of the log factor of gains, of all starts but the first
 SHARE = 0.8  # of the components that regions may be
-LEAST_GAIN = 3.0  # nats
-FEWEST, FEWEST_FIT = 4, 12  # rows on either side of a cut; of a region that a further component begins in
+MIN_GAIN = 3.0  # nats
+MIN_ROWS, MIN_ROWS_OF_FIT = 4, 12  # rows on either side of a cut; of a region that a further component begins in
 CUTS, MARGIN = 12, 0.08  # cuts of a covariate that are tried, at quantiles; share of the rows on either side
 LEARN_AT = (1, 3, 8, 20, 50)  # regions at which shrinkage and noise scale are learnt
 WORST = 0.2  # share of the rows of a region that a further component begins with
@@ -71,7 +71,7 @@ class Grower:
             cuts = [one.cut for one in regions if one.cut is not None]
             k = int(np.argmax([one.gain for one in cuts]))
             region, cut = regions[k], cuts[k]
-            if len(regions) >= most or cut.gain < LEAST_GAIN:
+            if len(regions) >= most or cut.gain < MIN_GAIN:
                 return regions
             here = cut.side[self.bins[region.rows, cut.covariate]]
             parts = []
@@ -101,7 +101,7 @@ class Grower:
             here = sides[:, self.bins[region.rows, j]] * self.weight[region.rows]
             N, s = here.sum(axis=1), features.totals(here)
             gain = self.side.log_z(N, s) + self.side.log_z(region.N - N, region.s - s) - whole
-            gain[(N < FEWEST) | (region.N - N < FEWEST)] = -np.inf
+            gain[(N < MIN_ROWS) | (region.N - N < MIN_ROWS)] = -np.inf
             if self.noise:
                 gain = gain * np.exp(self.noise * self.rng.standard_normal(len(gain)))
             k = int(np.argmax(gain))
@@ -135,7 +135,7 @@ def cut(
     grower = Grower(binned, side, rows, rng, noise)
     regions = grower.grow(max(1, int(SHARE * components)))
     for one in sorted(regions, key=lambda own: -own.N):
-        if len(regions) < components - 1 and one.N >= FEWEST_FIT:
+        if len(regions) < components - 1 and one.N >= MIN_ROWS_OF_FIT:
             regions.append(grower._region(grower.worst(one), one.inside))
     if len(regions) < components:
         whole = grower._region(np.arange(rows.n), np.ones_like(regions[0].inside))

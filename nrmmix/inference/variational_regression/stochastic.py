@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nrmmix.inference.variational_regression.climb import LEAST_COUNT, Climb, Pass
+from nrmmix.inference.variational_regression.climb import MIN_COUNT, Climb, Pass
 from nrmmix.inference.variational_regression.memory import Kept, Memory, Seen, added
 from nrmmix.posterior.kernel_factors import KernelFactors
 
@@ -66,7 +66,7 @@ class Descent(Climb):
                     if watch is not None:
                         watch("step", bounds[-1])
                     moved += self.turn() if self.left <= HALF else 0
-                clusters = int((self.total.N >= LEAST_COUNT).sum())
+                clusters = int((self.total.N >= MIN_COUNT).sum())
                 self.passes.append(Pass(number, self.factors.n_components, clusters, float(np.mean(bounds)), moved))
                 if report is not None:
                     report(self.passes[-1])

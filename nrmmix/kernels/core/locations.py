@@ -36,7 +36,7 @@ from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_index, log_pos, prefetch, take_exp, top_of
 from nrmmix.kernels.core.state import DONE, FACTOR, LOG_ROW, OUT_OF_REACH, TINY, Count, Hyper, Setup
 
-LOST, MOST = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
+LOST, MAX_SUM = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
 NEGLIGIBLE = 1e-17  # a share of a sum
 
 
@@ -291,7 +291,7 @@ def location_weight(state, probability_over_b, size, g):
 @entry(WITHOUT_T)
 def location_weight_without_entry(data, state, log_K_sum, probability_over_b, size, g):
     total, whole, squares = sums_without(probability_over_b, state.cache.inverse_b, state.cache.K[g])
-    if LOST * whole < NEGLIGIBLE * total and total < MOST and squares < MOST:
+    if LOST * whole < NEGLIGIBLE * total and total < MAX_SUM and squares < MAX_SUM:
         return state.cache.log_size[size - 1] - math.log(total)
     terms, (row, ratio) = state.scratch.by_location[0], log_row(data, state, g)
     top = log_terms(log_K_sum, row, -ratio, state.cache.log_R0, state.cache.log_b, size - 1 - state.hyper[Hyper.SIGMA], terms)
@@ -312,7 +312,7 @@ def location_weight_without(data, state, log_K_sum, probability_over_b, size, g)
 
 @fast
 def sums_without(probability_over_b, inverse_b, K_row):
-    """Sums over p of pi_p b_p / K_p, of b_p / K_p and of b_p^2 / K_p; the last is MOST at least where one K_p is too small for them."""
+    """Sums over p of pi_p b_p / K_p, of b_p / K_p and of b_p^2 / K_p; the last is MAX_SUM at least where one K_p is too small for them."""
     total, whole, squares = 0.0, 0.0, 0.0
     for p in range(K_row.shape[0]):
         square = 1.0 / max(K_row[p] * inverse_b[p] * inverse_b[p], TINY)

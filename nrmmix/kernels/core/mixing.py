@@ -7,7 +7,7 @@ import math
 from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.special import asinh_any, between_nodes
 
-CLOSE, MOST_STEPS = 1e-9, 80  # of a probability; a bracket is halved at least every other step
+CLOSE, MAX_STEPS = 1e-9, 80  # of a probability; a bracket is halved at least every other step
 NEGLIGIBLE = 1e-13  # of a weight
 
 
@@ -76,7 +76,7 @@ def solve_normal(q, of_normal, of_t, weight, mean, sd, rest, centre, spread, df,
                     x = mean[i, m] + sd[i, m] * of_normal[t]
                     low, high, total = min(low, x), max(high, x), total + weight[c, m]
             x, length = 0.5 * (low + high), high - low
-            for step in range(MOST_STEPS):
+            for step in range(MAX_STEPS):
                 below, density = -q[t] * total, 0.0
                 if rest[c] > NEGLIGIBLE:
                     z = (x - centre[i]) / spread[i]

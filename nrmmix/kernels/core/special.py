@@ -127,7 +127,7 @@ def log_sigmoid(x):
     return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
 
 
-LEAST_PRODUCT = 1e-100
+MIN_PRODUCT = 1e-100
 
 
 @inlined
@@ -136,10 +136,10 @@ def with_factor(log_p, product, log_odds, p):
 
     Begins with 0 and 1, and ends with log_p + log product.
     """
-    if p < LEAST_PRODUCT:
+    if p < MIN_PRODUCT:
         return log_p + log_odds, product
     product *= p
-    if product < LEAST_PRODUCT:
+    if product < MIN_PRODUCT:
         return log_p + math.log(product), 1.0
     return log_p, product
 

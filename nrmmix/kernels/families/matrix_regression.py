@@ -24,7 +24,7 @@ from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import DONE, LOST_PRECISION, STALE, Block
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
-from nrmmix.kernels.families.regression import JACOBIAN, LEAST, NU, START, draw_shrinkage
+from nrmmix.kernels.families.regression import JACOBIAN, MIN_SHRINKAGE, NU, START, draw_shrinkage
 
 MEAN = 2  # first row of the mean
 LOG_TWO_PI = math.log(2.0 * math.pi)
@@ -410,7 +410,7 @@ def matrix_regression_redraw_shared(rows, stat, block, K, rng):
         for k in range(K):
             for r in range(d):
                 total += stat[W + r * d + j, k] * stat[W + r * d + j, k]
-        rows.constant[scale + j] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
+        rows.constant[scale + j] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), MIN_SHRINKAGE * MIN_SHRINKAGE)
     group, start = rows.constant[scale + d : scale + d + q], block[Block.CONSTANT] + START
     for a in range(q):
         if group[a] != a:

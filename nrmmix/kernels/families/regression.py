@@ -28,7 +28,7 @@ from nrmmix.kernels.families.shared import padded
 MEAN = 3  # first row of the mean
 NU, JACOBIAN, SHAPE, RATE, START = 0, 1, 2, 3, 4  # in Rows.constant; START: of g0
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-LEAST = 1e-14  # shrinkage, and squared scale, below which digits are lost
+MIN_SHRINKAGE = 1e-14  # shrinkage, and squared scale, below which digits are lost
 
 
 def n_stat(q, redrawn=False):
@@ -55,7 +55,7 @@ def _prior(block):
 def draw_shrinkage(constant, first, shrinkage, group, a, squares, coefficients, rng):
     """One shrinkage of all columns whose group begins with a, given the sum of the squares of so many coefficients over s2."""
     shape, rate = constant[first + SHAPE] + 0.5 * coefficients, constant[first + RATE] + 0.5 * squares
-    drawn = max(rng.standard_gamma(shape) / rate, LEAST)
+    drawn = max(rng.standard_gamma(shape) / rate, MIN_SHRINKAGE)
     for b in range(a, group.shape[0]):
         if group[b] == a:
             constant[shrinkage + b] = drawn
@@ -321,7 +321,7 @@ def regression_redraw_shared(rows, stat, block, K, rng):
         _sample(rows, stat, stat, t, block, k, k, rng)
         total += stat[t + 1, k] * stat[t + 1, k]
     nu = rows.constant[block[Block.CONSTANT] + NU]
-    rows.constant[scale] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
+    rows.constant[scale] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), MIN_SHRINKAGE * MIN_SHRINKAGE)
     group = rows.constant[scale + 1 : scale + 1 + q]
     for a in range(q):
         if group[a] != a:

@@ -31,8 +31,8 @@ from nrmmix.kernels.measure.nrm import is_integrated, mass_of_new, total_growth
 from nrmmix.kernels.measure.weights import log_cluster
 
 SURE = 1e32  # a gamma variable of such a shape is its mean
-MAX_JUMPS, FEW = 2000.0, 300.0
-FINEST, LEAST = 1e-8, 1e-3  # variance of the sum of the atoms of a location that are not drawn, of the sum of squares of those that are
+MAX_JUMPS, MAX_FINEST = 2000.0, 300.0
+FINEST, COARSEST = 1e-8, 1e-3  # variance of the sum of the atoms of a location that are not drawn, of the sum of squares of those that are
 FARTHEST, CLOSEST = 40.0, 1e-3  # how much lighter than the heaviest, on the log scale, atoms are that are drawn one by one
 
 
@@ -146,14 +146,14 @@ def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
 
     Clusters have weight Gamma(n_m - sigma, tau + A).  Of the unseen atoms at each location the largest are drawn one by one, until what is
     left there has a sum of a variance below FINEST of their sum of squares; the lighter ones are the rest, at their mean.  So what is left
-    is little beside what is drawn wherever a row is, whatever weights the kernel gives to locations there.  The limit is raised up to LEAST
-    where besides one for each location more than FEW are expected, and further where more than `most` are.  There is room for as many as
-    `room_for_atoms`.
+    is little beside what is drawn wherever a row is, whatever weights the kernel gives to locations there.  The limit is raised up to
+    COARSEST where besides one for each location more than MAX_FINEST are expected, and further where more than `most` are.  There is
+    room for as many as `room_for_atoms`.
     """
     P = state.cache.A.shape[0]
     mass, sigma, tau = given_mass(data, state, rng), state.hyper[Hyper.SIGMA], state.hyper[Hyper.TAU]
     least = FINEST
-    while least < LEAST and expected_atoms(data, state, mass, least) > P + min(FEW, most):
+    while least < COARSEST and expected_atoms(data, state, mass, least) > P + min(MAX_FINEST, most):
         least *= 4.0
     while least < 1.0 and expected_atoms(data, state, mass, least) > P + most:
         least *= 2.0

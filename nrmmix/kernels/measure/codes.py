@@ -26,7 +26,7 @@ from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, UNSEEN, fill_ot
 
 SUBSET = 8  # codes of a covariate that are tried at once
 SWAPS = 2  # of one covariate for another, of each slot in each update
-LEAST = 1e-12  # of a chance, and of its complement
+MIN_CHANCE = 1e-12  # of a chance, and of its complement
 BASE, REST = 2, 3  # Scratch.by_group, behind the rates: log K of a slot without the covariates in question, and its exponential
 # Scratch.tried: of two subsets of codes the codes, their log weights and the masses of clusters with them
 CODE, WEIGHT, SHIFTED, SECOND = 0, 1, 2, 3
@@ -249,7 +249,7 @@ def propose_inclusion(data, state, occupied, proposed, rng):
                 a += state.codes[p, j] > 0
                 b += state.codes[p, j] == 0
         x, y = rng.standard_gamma(a), rng.standard_gamma(b)
-        proposed[j] = min(max(x / max(x + y, TINY), LEAST), 1.0 - LEAST)
+        proposed[j] = min(max(x / max(x + y, TINY), MIN_CHANCE), 1.0 - MIN_CHANCE)
 
 
 @kernel

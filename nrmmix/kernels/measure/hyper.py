@@ -32,7 +32,7 @@ from nrmmix.kernels.core.state import (
 from nrmmix.kernels.measure import nrm
 
 # A slice of a width is tried as wide as slices mostly were in tuning: each end takes an exponential of every group and location.
-LEARNING, SLICE_OVER_MOVE, LEAST_STEP = 0.05, 4.0, 1e-6
+LEARNING, SLICE_OVER_MOVE, MIN_STEP = 0.05, 4.0, 1e-6
 SAME = 1e-14  # widths whose ratio is so near 1 differ by rounding alone
 
 @kernel
@@ -158,7 +158,7 @@ def update_widths(data, state, rng):
             set_width(data, state, which, width)
             if state.num[Count.TUNING] != 0:
                 moved = abs(unbounded(kind, width) - unbounded(kind, old))
-                state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
+                state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), MIN_STEP)
             nrm.set_log_kernel(data, state)
             if scales_as_one(data, state):  # the best locations are the same at every width
                 scale_sums(state, change_of_log_K(data, old, width))

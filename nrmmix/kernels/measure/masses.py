@@ -19,7 +19,7 @@ from nrmmix.kernels.measure.rates import OCCUPIED, RATE, TOTAL, UNSEEN, fill_rat
 from nrmmix.kernels.measure.relocation import relocate
 
 RELOCATED = 2  # clusters whose atoms move without v, in each update
-FEW = 2.0  # c b^sigma up to which a stable variable is drawn until one is accepted
+MAX_BY_REJECTION = 2.0  # c b^sigma up to which a stable variable is drawn until one is accepted
 MANY = 1e10  # beyond which the double rejection loses its digits
 
 
@@ -119,7 +119,7 @@ def draw_tempered_stable(c, sigma, rng):
     For small c by rejection from the stable law, for others by the double rejection of Devroye (2009), whose work does not grow with c.
     Beyond MANY it is a gamma variable of the same mean and variance: both are within some 1e-5 of their means, nearly normal.
     """
-    if c <= FEW:
+    if c <= MAX_BY_REJECTION:
         log_scale = math.log(max(c, TINY)) / sigma
         while True:
             s = math.exp(min(log_scale + draw_log_stable(sigma, rng), 700.0))  # of a small sigma either alone may overflow

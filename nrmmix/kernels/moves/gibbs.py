@@ -36,8 +36,8 @@ from nrmmix.kernels.measure.weights import has_locations, log_join_weights, log_
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
 
-LEAST_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
-NEARBY, LEAST = 2, 3  # options: the entry point of sweeps of very many clusters, and how many are so
+MIN_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
+NEARBY, MANY = 2, 3  # options: the entry point of sweeps of very many clusters, and how many are so
 HEATED_SWEEPS, LOWEST_POWER = 40, 0.02  # of a start, and of the likelihood in the first of them
 BY_PLACE = 0  # learnt: 1 where rows are visited in the order of their places
 TRIAL = 8  # columns of Scratch.trial: three observations change two clusters each
@@ -248,7 +248,7 @@ def allocate(data, state, order, count, rng):
             return NEED_ROOM
         if by_location and t + 1 < count:
             prefetch(state.cache.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
-        if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[Count.CLUSTERS] >= LEAST_FOR_FOUR:
+        if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[Count.CLUSTERS] >= MIN_FOR_FOUR:
             score_next_four(data, state, order, t)
             at_once = t
         if t < at_once + FOUR:
@@ -272,9 +272,9 @@ def gibbs(data, state, memory, rng):
     """
     n = state.labels.shape[0]
     order, count = memory.ints, n
-    if memory.option.shape[0] > LEAST and memory.option[NEARBY] != 0.0:
+    if memory.option.shape[0] > MANY and memory.option[NEARBY] != 0.0:
         if state.num[Count.TUNING] != 0 and state.num[Count.CURSOR] == 0:
-            memory.learnt[BY_PLACE] = 1.0 if state.num[Count.CLUSTERS] >= int(memory.option[LEAST]) else 0.0
+            memory.learnt[BY_PLACE] = 1.0 if state.num[Count.CLUSTERS] >= int(memory.option[MANY]) else 0.0
         if memory.learnt[BY_PLACE] != 0.0:
             return call_move(int(memory.option[NEARBY]), data, state, memory, rng)
         order = memory.ints[:0]

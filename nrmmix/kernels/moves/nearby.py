@@ -30,14 +30,14 @@ from nrmmix.kernels.moves.gibbs import allocate, gibbs_one, own_cluster
 from nrmmix.kernels.moves.places import STACK, put_in_places
 from nrmmix.kernels.trees.forest import log_add
 
-LEAST_ROWS, LEAST_CLUSTERS = 20_000, 500  # of a table, and of a partition, from which on this is faster
+MIN_ROWS, MIN_CLUSTERS = 20_000, 500  # of a table, and of a partition, from which on this is faster
 BLOCK_ROWS, GROUP_ROWS = 16, 128  # at most, in a block, and in a group of blocks
 LOG_FAR, LOG_FAR_OF_NEW = 16.0, 7.0  # far: so much below the best, or below a new cluster
-MOST_NEAR, MOST_OF_GROUP = 512, 1536  # clusters that are near to a block, and to a group; where there are more, rows are scored in all
+MAX_NEAR, MAX_OF_GROUP = 512, 1536  # clusters that are near to a block, and to a group; where there are more, rows are scored in all
 CROWDED = 2  # blocks without room, less those with it, from which on the rest of a group is swept as ever
 LEFT, PAUSE, LONGEST_PAUSE = 1, 2, 255.0  # learnt, behind that of `gibbs`: groups that are not tried, as yet and after a crowded one
 # option: behind those of `gibbs`, and clusters from which on there are near ones, the others of these
-LEAST, FAR, FAR_OF_NEW, IN_BLOCK, IN_GROUP, NEAR, NEAR_OF_GROUP = 3, 4, 5, 6, 7, 8, 9
+MANY, FAR, FAR_OF_NEW, IN_BLOCK, IN_GROUP, NEAR, NEAR_OF_GROUP = 3, 4, 5, 6, 7, 8, 9
 # In pairs of row and cluster as a sweep scores them: a bound, and what a row costs beside its near clusters.
 WORK_OF_BOUND, WORK_OF_ROW = 1, 80
 ROOM = 16  # numbers of clusters beyond those of observations: up to whole vectors
@@ -358,7 +358,7 @@ def sweep_nearby(data, state, memory, rng):
             while begins[end] < n and heads[end] == 0:
                 end += 1
             _forget(group)
-            is_parted, log_B = _is_tried(memory.learnt) and state.num[Count.CLUSTERS] >= int(option[LEAST]), -math.inf
+            is_parted, log_B = _is_tried(memory.learnt) and state.num[Count.CLUSTERS] >= int(option[MANY]), -math.inf
             if is_parted:
                 if not has_reach:
                     _fill_reach(data, state, reach, 0, state.num[Count.CLUSTERS], order[:0])

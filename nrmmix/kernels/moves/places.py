@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.jit import kernel
 
-LEAST_ROWS, APART = 4, 5.0  # a block of so many is divided where squares within its parts are so many times less than within all
-LEAST_SHARE = 16  # a part of fewer than one in so many is not split off, but from small parts
+MIN_ROWS, APART = 4, 5.0  # a block of so many is divided where squares within its parts are so many times less than within all
+MIN_PART = 16  # a part of fewer than one in so many is not split off, but from small parts
 SMALL = 128  # rows
 STACK = 128  # two numbers for each part that waits; the smaller is divided first
 
@@ -94,7 +94,7 @@ def _divide(y, order, key, first, last, point):
         low, high = min(low, x), max(high, x)
     middle = _part_at(order, key, first, last, 0.5 * (low + high))
     fewer = min(middle - first, last - middle)
-    if fewer == 0 or (last - first > SMALL and fewer * LEAST_SHARE < last - first):
+    if fewer == 0 or (last - first > SMALL and fewer * MIN_PART < last - first):
         middle = _part_in_half(order, key, first, last)
     return middle
 
@@ -129,7 +129,7 @@ def put_in_places(y, most, most_of_group, order, begins, heads, key, point, stac
     while True:
         begins[first] = 1
         middle = first
-        if last - first >= LEAST_ROWS:
+        if last - first >= MIN_ROWS:
             middle = _divide(y, order, key, first, last, point)
             if last - first > most:
                 middle = middle if middle > first else (first + last) // 2

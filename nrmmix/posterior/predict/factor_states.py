@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
-from nrmmix.kernels.measure.atoms import FEW as ALWAYS
-from nrmmix.kernels.measure.atoms import FINEST, LEAST
+from nrmmix.kernels.measure.atoms import COARSEST, FINEST
+from nrmmix.kernels.measure.atoms import MAX_FINEST as ALWAYS
 from nrmmix.model.pack import provide
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, Factors, drawn_components
@@ -64,7 +64,7 @@ class FactorState(KernelState):
         weights, rest, mass = self.factors.sticks.draw(rng)
         further: list[float] = []
         squares = 0.0
-        while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else LEAST) * squares and len(further) < MAX_UNSEEN:
+        while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else COARSEST) * squares and len(further) < MAX_UNSEEN:
             v = rng.beta(1.0, mass)
             further.append(rest * v)
             squares += (rest * v) ** 2

@@ -60,8 +60,8 @@ class Gibbs(Move):
         if not self._has_bounds(model):
             return (float(self.subset or 0),)
         return (
-            0.0, 0.0, float(nearby.sweep_nearby.address), float(nearby.LEAST_CLUSTERS), nearby.LOG_FAR, nearby.LOG_FAR_OF_NEW,
-            float(nearby.BLOCK_ROWS), float(nearby.GROUP_ROWS), float(nearby.MOST_NEAR), float(nearby.MOST_OF_GROUP),
+            0.0, 0.0, float(nearby.sweep_nearby.address), float(nearby.MIN_CLUSTERS), nearby.LOG_FAR, nearby.LOG_FAR_OF_NEW,
+            float(nearby.BLOCK_ROWS), float(nearby.GROUP_ROWS), float(nearby.MAX_NEAR), float(nearby.MAX_OF_GROUP),
         )
 
     def scratch_size(self, model: Specification) -> ScratchSize:
@@ -69,7 +69,7 @@ class Gibbs(Move):
         trial = gibbs.TRIAL if at_once else 0
         if self._has_bounds(model):
             d, n_stat = model.packed.rows.y.shape[1], arrays_of(model, 1, entries=())[1].stat.shape[0]
-            most = nearby.MOST_NEAR + nearby.MOST_OF_GROUP
+            most = nearby.MAX_NEAR + nearby.MAX_OF_GROUP
             floats, ints = nearby.scratch_size(model.n_obs, d, n_stat, len(model.packed.entries), most)
             return ScratchSize(floats, ints, trial=trial)
         return ScratchSize(ints=0 if self.subset is None else model.n_obs, trial=trial)

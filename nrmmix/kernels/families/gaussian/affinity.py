@@ -13,13 +13,13 @@ from nrmmix.kernels.core.jit import inlined
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import DONE, Block
-from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, log_scale, spreads
+from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MAX_RESPONSES, MEAN, NU, ROOM, TABLES, R, log_scale, spreads
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOST, places
 
 AT_ONCE = 4  # pivots multiplied before a logarithm is taken
-LEAST = 1e-300  # of such a product, in columns that are not trusted
-VECTORS, MATRICES = MOST * LANES, ROOM * LANES  # numbers in LANES of each
+MIN_PRODUCT = 1e-300  # of such a product, in columns that are not trusted
+VECTORS, MATRICES = MAX_RESPONSES * LANES, ROOM * LANES  # numbers in LANES of each
 COLUMNS = MEAN * LANES + VECTORS + MATRICES
 
 
@@ -119,7 +119,7 @@ def _log_dets(d, psi, scaled, inverse, product, log_det):
             product[t] *= psi[pivot + t]
         if a % AT_ONCE == AT_ONCE - 1 or a == d - 1:
             for t in range(LANES):
-                log_det[t] += log_pos(max(product[t], LEAST))
+                log_det[t] += log_pos(max(product[t], MIN_PRODUCT))
                 product[t] = 1.0
         p += a + 1
 
@@ -131,7 +131,7 @@ def gaussian_affinity(rows, stat, other, out, block, k, K):
     r, n_1 = rows.constant[o + R], stat[s, k]
     if n_1 == 0.0:
         return DONE
-    b, fixed, square = local_numbers(MOST), local_numbers(ROOM), local_numbers(MOST)
+    b, fixed, square = local_numbers(MAX_RESPONSES), local_numbers(ROOM), local_numbers(MAX_RESPONSES)
     tile, psi, e, inverse = local_numbers(COLUMNS), local_numbers(MATRICES), local_numbers(VECTORS), local_numbers(VECTORS)
     scaled = local_numbers(MATRICES)
     w, product, log_det, trusted = local_numbers(LANES), local_numbers(LANES), local_numbers(LANES), local_numbers(LANES)

@@ -20,9 +20,9 @@ from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.families.gaussian.normal_wishart import MEAN
 from nrmmix.kernels.families.shared import places
 
-MOST = 16  # responses for which there is room
-ROOM = MOST * (MOST + 1) // 2
-LANES_OF_ROW, LANES_OF_FACTOR, LANES_OF_SQUARE = MOST * LANES, ROOM * LANES, MOST * MOST * LANES
+MAX_RESPONSES = 16  # responses for which there is room
+ROOM = MAX_RESPONSES * (MAX_RESPONSES + 1) // 2
+LANES_OF_ROW, LANES_OF_FACTOR, LANES_OF_SQUARE = MAX_RESPONSES * LANES, ROOM * LANES, MAX_RESPONSES * MAX_RESPONSES * LANES
 SLACK = 1e-6  # of both terms: more than rounding loses in a factor that keeps any digits
 
 
@@ -118,13 +118,13 @@ def _add_bounds(stat, work, reach, out, s, K, radius):
 
 @entry(BOUND_T)
 def gaussian_bound(rows, stat, work, reach, out, block, first, K, members):
-    """At most MOST responses, all of them there; arrays have room for whole vectors of columns."""
+    """At most MAX_RESPONSES responses, all of them there; arrays have room for whole vectors of columns."""
     s, o, response, d = places(block)
     first, last = first // LANES * LANES, (K + LANES - 1) // LANES * LANES
     if members.shape[0] == 0:
         _fill_reach(stat, reach, s + MEAN, d, first, last)
         return DONE
-    centre = local_numbers(MOST)
+    centre = local_numbers(MAX_RESPONSES)
     radius = _ball(rows.y, members, response, d, centre)
     _squares(centre, stat, work, s + MEAN, d, last)
     _add_bounds(stat, work, reach, out, s, last, radius)

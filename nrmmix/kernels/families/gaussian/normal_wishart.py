@@ -48,10 +48,10 @@ from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, pa
 
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, SAMPLED, TABLES = 0, 1, 2, 3, 4, 5  # in Rows.constant
-LEAST_AT_ONCE = 4  # responses of which four rows are scored at once; with fewer, logarithms are most of the work
-FEW = 3  # responses of which a row goes from one column to another in one call
-MOST = 32  # responses for whose matrices there is room
-ROOM = MOST * (MOST + 1) // 2
+MIN_AT_ONCE = 4  # responses of which four rows are scored at once; with fewer, logarithms are most of the work
+MAX_IN_ONE_CALL = 3  # responses of which a row goes from one column to another in one call
+MAX_RESPONSES = 32  # responses for whose matrices there is room
+ROOM = MAX_RESPONSES * (MAX_RESPONSES + 1) // 2
 
 
 def n_stat(d):
@@ -175,8 +175,8 @@ def gaussian_transfer(rows, stat, block, k, m, i):
     n_k, n_m = n_k - 1.0, n_m + 1.0
     put_number(stat, at + k, n_k)
     put_number(stat, at + m, n_m)
-    z_k, grow_k, turn_k = local_numbers(FEW), local_numbers(FEW), local_numbers(FEW)
-    z_m, grow_m, turn_m = local_numbers(FEW), local_numbers(FEW), local_numbers(FEW)
+    z_k, grow_k, turn_k = local_numbers(MAX_IN_ONE_CALL), local_numbers(MAX_IN_ONE_CALL), local_numbers(MAX_IN_ONE_CALL)
+    z_m, grow_m, turn_m = local_numbers(MAX_IN_ONE_CALL), local_numbers(MAX_IN_ONE_CALL), local_numbers(MAX_IN_ONE_CALL)
     product_k, product_m, total_k, total_m = 1.0, 1.0, 0.0, 0.0
     T_k, T_m, over_k, over_m, least = 1.0, 1.0, 1.0, 1.0, 1.0
     at += MEAN * cap
@@ -255,7 +255,8 @@ def _combine_products(rows, source, target, block, k, m, lift, w, c):
     mean, L = s + MEAN, s + MEAN + d
     prior = spreads(rows, o) + d + d * (d + 1) // 2
     first, second, psi = local_numbers(ROOM), local_numbers(ROOM), local_numbers(ROOM)
-    b, e, inverse, root = local_numbers(MOST), local_numbers(MOST), local_numbers(MOST), local_numbers(MOST)
+    b, e = local_numbers(MAX_RESPONSES), local_numbers(MAX_RESPONSES)
+    inverse, root = local_numbers(MAX_RESPONSES), local_numbers(MAX_RESPONSES)
     trusted = True
     begin = 0
     for a in range(d):
@@ -311,7 +312,7 @@ def gaussian_combine(rows, source, target, block, k, m):
             target[r, m] = source[r, k]
         return DONE
     lift, gain, w, c = pool(rows.constant[o + R], n_source, n_target)
-    if d > MOST or not _combine_products(rows, source, target, block, k, m, lift, w, c):
+    if d > MAX_RESPONSES or not _combine_products(rows, source, target, block, k, m, lift, w, c):
         _combine_factors(rows, source, target, block, k, m, lift, w, c)
     target[s, m] = n_source + n_target
     for j in range(s + MEAN, s + MEAN + d):

@@ -18,13 +18,13 @@ from nrmmix.kernels.core.state import STALE, Block
 from nrmmix.kernels.families.gaussian import normal_gamma, normal_wishart
 from nrmmix.kernels.families.shared import places
 
-LEAST, LARGEST = 1e-12, 1e12  # of c: beyond, digits of the statistics are lost
+MIN_SCALE, MAX_SCALE = 1e-12, 1e12  # of c: beyond, digits of the statistics are lost
 
 
 @kernel
 def _drawn(shape, nu, K, total, rng):
     c = rng.standard_gamma(shape + 0.5 * nu * K) / (shape + 0.5 * total)
-    return min(max(c, LEAST), LARGEST)
+    return min(max(c, MIN_SCALE), MAX_SCALE)
 
 
 @kernel

@@ -26,7 +26,7 @@ from nrmmix.kernels.families.gaussian.known_covariance import JACOBIAN, MEAN, SP
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, is_complete, padded, places
 
-LEAST = 1e-14  # of a pivot as a share of its diagonal element: what rounding leaves of one that is 0
+MIN_PIVOT = 1e-14  # of a pivot as a share of its diagonal element: what rounding leaves of one that is 0
 
 tied_marginal = known.known_marginal
 
@@ -81,7 +81,7 @@ def _cholesky(values, at, d):
             total = values[begin + b]
             for j in range(b):
                 total -= values[begin + j] * values[other + j]
-            values[begin + b] = math.sqrt(max(total, LEAST * whole)) if a == b else total / values[other + b]
+            values[begin + b] = math.sqrt(max(total, MIN_PIVOT * whole)) if a == b else total / values[other + b]
 
 
 @kernel

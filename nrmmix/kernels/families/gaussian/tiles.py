@@ -11,16 +11,16 @@ from nrmmix.kernels.core.jit import inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES, all_lanes, lanes_at, less, less_product, plus_product, put_lanes, times
 from nrmmix.kernels.core.special import local_numbers
 
-LEAST = 5  # responses; with fewer, loops over all columns are as fast for one row
-MOST = 64  # responses for which there is room
+MIN_RESPONSES = 5  # responses; with fewer, loops over all columns are as fast for one row
+MAX_RESPONSES = 64  # responses for which there is room
 FOUR_LANES = 4 * LANES
-SOLVED, SOLVED_OF_FOUR = MOST * LANES, MOST * FOUR_LANES  # numbers of scratch
+SOLVED, SOLVED_OF_FOUR = MAX_RESPONSES * LANES, MAX_RESPONSES * FOUR_LANES  # numbers of scratch
 
 
 @inlined
 def fits(d, K):
     """Whether `squares` can be called, and is worth it."""
-    return LEAST <= d <= MOST and K % LANES == 0
+    return MIN_RESPONSES <= d <= MAX_RESPONSES and K % LANES == 0
 
 
 @woven
@@ -47,7 +47,7 @@ def squares(y, stat, work, mean, first, d, K, i):
 @woven
 @kernel
 def squares_of_four(y, stat, work, mean, first, d, K, i):
-    """work[r, k] = q of row i[r] in columns k < K, a multiple of LANES; at most MOST responses."""
+    """work[r, k] = q of row i[r] in columns k < K, a multiple of LANES; at most MAX_RESPONSES responses."""
     cap, width = stat.shape[1], work.shape[1]
     i0, i1, i2, i3 = i[0], i[1], i[2], i[3]
     solved = local_numbers(SOLVED_OF_FOUR)

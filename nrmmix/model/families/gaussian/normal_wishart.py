@@ -70,12 +70,13 @@ class NormalWishart(ConjugatePrior):
              correlations[np.tril_indices(d)], *([shapes(self.laws), np.zeros(d)] if self.laws else [])]
         )
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
+        many = n >= nearby.MIN_ROWS and d <= bounds.MAX_RESPONSES
         entries = entries._replace(
             score_gaps=score_gaps,
-            affinity=gaussian_affinity if d <= kernels.MOST else None,
-            transfer=kernels.gaussian_transfer if d <= kernels.FEW else None,
-            score_four=kernels.gaussian_score_four if kernels.LEAST_AT_ONCE <= d <= tiles.MOST else None,
-            bound=bounds.gaussian_bound if n >= nearby.LEAST_ROWS and d <= bounds.MOST and not self.incomplete and not self.laws else None,
+            affinity=gaussian_affinity if d <= kernels.MAX_RESPONSES else None,
+            transfer=kernels.gaussian_transfer if d <= kernels.MAX_IN_ONE_CALL else None,
+            score_four=kernels.gaussian_score_four if kernels.MIN_AT_ONCE <= d <= tiles.MAX_RESPONSES else None,
+            bound=bounds.gaussian_bound if many and not self.incomplete and not self.laws else None,
             redraw_shared=sampled_scale.gaussian_redraw_shared if self.laws else None,
         )
         begin = len(constant) - 2 * d - d * (d + 1) // 2  # of the prior matrix, of a scale that is sampled
