@@ -46,7 +46,7 @@ def test_partitions_that_never_change(partitions, never, one_start, text):
     assert (text in found) if text else found == ""
 
 
-def test_a_partition_that_changes_or_few_draws_are_no_trouble():
+def test_a_partition_that_changes_or_few_draws_are_no_objection():
     labels = np.tile(np.array([0, 0, 1], np.int32), (2, 100, 1))
     labels[1, 7] = [0, 1, 1]
     assert unmoved(Draws({"labels": labels}), False, True) == ""
@@ -127,5 +127,5 @@ def test_constant_values_agree_if_they_are_the_same():
     assert not agreed(evidence, apart) and verdict(evidence, apart).startswith("Do not trust n_clusters: R-hat > 10")
     assert not agreed(evidence._replace(n_chains=1), same) and "chains=4" in verdict(evidence._replace(n_chains=1), same)
     assert not agreed(evidence._replace(n_draws=20), same) and "cannot be judged" in verdict(evidence._replace(n_draws=20), same)
-    assert not agreed(evidence._replace(trouble="Do not trust it."), same)
+    assert not agreed(evidence._replace(objection="Do not trust it."), same)
     assert pd.isna(same["rhat"]).all() and not converged(same), "numbers alone do not say how many draws there were"

@@ -151,7 +151,7 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
     good_enough = not bad.any() and not (also and _suspect(of_curves).any())
     agreed = converged(quantities) and (not also or converged(of_curves))
     if evidence.objection or agreed or (good_enough and evidence.has_ended_itself):
-        remedy = ""  # objection has its own, and a run that has found its length itself need not go on
+        remedy = ""  # an objection has its own, and a run that has found its length itself need not go on
     else:
         remedy = _remedy(evidence, max(4.0 if bad.any() else 2.0, ESS_GOOD / worth))
     return _joined(evidence.bias, evidence.objection, also, text, _end(evidence), remedy, alone)
