@@ -56,6 +56,7 @@ def of_tests(
 
 
 EXACT, GEWEKE = "tests/exact/*.py", "tests/geweke/test_geweke.py"
+AT_LENGTH = {"run": "nightly or not nightly", "NRMMIX_TEST_LENGTH": "1"}
 EVERY = {"run": "nightly or not nightly", "NRMMIX_GEWEKE_ITERATIONS": "15000"}
 PARTS = (
     Part("matrix", "Every prior with every family and every move against enumeration: [Exactness](exactness.md)",
@@ -66,14 +67,14 @@ PARTS = (
          ("-m", "calibration", "--processes", "2", "--to", "docs/calibration.md"), (*OF_TESTS, "tests/calibration/*.py")),
     of_tests("calibration_tests", "Ranks of four more models are in range", "tests/calibration/test_calibration.py",
              sources=["tests/calibration/*.py"]),
-    of_tests("exact_trees", "Tree-guided moves against enumeration", "tests/exact/test_tree*.py", sources=[EXACT]),
-    of_tests("exact_moves", "Split-merge and other moves against enumeration", "tests/exact/test_moves.py", sources=[EXACT]),
+    of_tests("exact_trees", "Tree-guided moves against enumeration", "tests/exact/test_tree*.py", sources=[EXACT], **AT_LENGTH),
+    of_tests("exact_moves", "Split-merge and other moves against enumeration", "tests/exact/test_moves.py", sources=[EXACT], **AT_LENGTH),
     of_tests("exact_measures", "Permutation-augmented and slice sampling against enumeration", "tests/exact/test_permutation.py",
-             "tests/exact/test_slice.py", sources=[EXACT]),
+             "tests/exact/test_slice.py", sources=[EXACT], **AT_LENGTH),
     of_tests("exact_rest", "Families, predictions, variational bounds, density regression against exact values",
-             "tests/exact/test_[a-l]*.py", "tests/exact/test_matrix.py",
-             "tests/exact/test_pr*.py", "tests/exact/test_r*.py", "tests/exact/test_s[a-k]*.py",
-             "tests/exact/test_sp*.py", "tests/exact/test_v*.py", sources=[EXACT]),
+             "tests/exact/test_[a-l]*.py", "tests/exact/test_matrix.py", "tests/exact/test_n*.py", "tests/exact/test_pr*.py",
+             "tests/exact/test_r*.py", "tests/exact/test_s[!l]*.py", "tests/exact/test_ti*.py", "tests/exact/test_[u-v]*.py",
+             sources=[EXACT], **AT_LENGTH),
     of_tests("geweke_priors", "Joint distribution tests, 15,000 iterations: priors and kernels",
              f"{GEWEKE}::test_joint_distribution", **EVERY),
     of_tests("geweke_moves", "Joint distribution tests: moves of mixtures", f"{GEWEKE}::test_joint_distribution_of_moves", **EVERY),
@@ -84,8 +85,8 @@ PARTS = (
              f"{GEWEKE}::test_a_biased_sampler_is_found", **EVERY),
     of_tests("fuzz", "A thousand made-up formulas, tables and options for each property", "tests/test_fuzz.py", run="", processes=1,
              NRMMIX_FUZZ_EXAMPLES="1000"),
-    of_tests("units", "Long tests of kernels, families, plots and executors", "tests/test_families_results.py",
-             "tests/test_inference_executors.py", "tests/test_kernels_*.py", "tests/test_plots.py"),
+    of_tests("units", "Long tests of kernels, families, plots, executors, streams and the command line", "tests/test_cli.py",
+             "tests/test_families_results.py", "tests/test_inference_*.py", "tests/test_kernels_*.py", "tests/test_plots.py"),
     of_tests("reliability", "Kills, interrupts, hostile tables and damaged files, half an hour of chains", "tests/reliability/test_*.py",
              sources=["tests/reliability/*.py"]),
     of_tests("pages", "Pages of the guide print what their scripts print now", "tests/test_pages.py",

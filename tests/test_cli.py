@@ -343,6 +343,7 @@ def test_every_help_has_examples(capsys, command):
     assert end.value.code == 0 and f"examples:\n  nrmmix {command}" in out.replace("NUMBA_CACHE_DIR=/shared/cache ", "")
 
 
+@pytest.mark.nightly
 def test_warmup_leaves_nothing_to_compile(capsys, tmp_path):
     from numba.core import event
 

@@ -38,7 +38,7 @@ class Source:
 
 
 def method(**options):
-    return nm.MemoizedVB(**{"batches": 6, "round_size": 2, "starts": 2, "passes": 5, "components": 12} | options)
+    return nm.MemoizedVB(**{"batches": 6, "round_size": 2, "starts": 2, "passes": 5, "components": 8} | options)
 
 
 def fitted(data=TABLE, rng=1, formula=FORMULA, kernel=None, **options):
@@ -256,13 +256,18 @@ def stopped_after(visits, path, monkeypatch, **options):
         monkeypatch.setattr(climbing.Memory, "visit", real)
 
 
-@pytest.mark.parametrize("batches", [1, 6])
-def test_a_fit_goes_on_wherever_it_was_stopped(batches, tmp_path, monkeypatch):
+STOPS = 1, 12, 30, 50, 70, 90, 10**6
+
+
+@pytest.mark.parametrize(("batches", "stops"), [
+    (6, STOPS[::3]), pytest.param(6, STOPS, marks=pytest.mark.nightly), pytest.param(1, STOPS, marks=pytest.mark.nightly),
+], ids=["three times", "often", "one batch"])
+def test_a_fit_goes_on_wherever_it_was_stopped(batches, stops, tmp_path, monkeypatch):
     """In the first start and in the second, between rounds, before any pass has come to its end."""
     options = {"batches": batches, "tol": 1e-3, "passes": 12}
     want, seen = fitted(**options), set()
     assert want.starts["converged"].any(), "of what has converged less is kept"
-    for visits in (1, 12, 30, 50, 70, 90, 10**6):
+    for visits in stops:
         path = tmp_path / f"{visits}.npz"
         done = stopped_after(visits, path, monkeypatch, **options)
         seen.add(path.exists())

@@ -247,6 +247,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 @compiled
 def test_fits_beside_threads_that_compile_and_in_processes(tmp_path):
     (tmp_path / "several.py").write_text(PROCESSES)  # `spawn` needs a file

@@ -225,6 +225,7 @@ print(*before, *(seconds_to_compile(*one) for one in zip(cycles, models)))
 """
 
 
+@pytest.mark.nightly
 @compiled
 def test_what_is_on_disk_takes_no_time(tmp_path):
     given = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}

@@ -117,13 +117,13 @@ def test_every_part_has_its_sources():
     assert len({nightly.digest(part) for part in PARTS}) == len(PARTS)
 
 
-def test_every_nightly_test_is_in_one_part():
+def test_every_test_that_is_longer_by_night_is_in_one_part():
     """Files that have some are each in one part, and of the joint distribution tests every function."""
     targets = Counter(word for part in PARTS for word in part.command if word.startswith("tests/"))
     assert set(targets.values()) == {1}
     marked = {
         path.relative_to(nightly.ROOT).as_posix() for path in (nightly.ROOT / "tests").rglob("test_*.py")
-        if re.search(r"mark\.nightly\b", path.read_text(encoding="utf-8"))
+        if re.search(r"mark\.nightly\b|by_day\(", path.read_text(encoding="utf-8"))
     }
     functions = re.findall(r"^def (test_\w+)", (nightly.ROOT / nightly.GEWEKE).read_text(encoding="utf-8"), re.MULTILINE)
     wanted = marked - {nightly.GEWEKE} | {f"{nightly.GEWEKE}::{name}" for name in functions}

@@ -16,8 +16,9 @@ from exact.enumeration import KernelJoint, location_posterior, nrm_log_eppf, par
 from exact.marginals import normal_wishart_log_marginal
 from exact.matrix import MOVES
 from scipy import special, stats
-from support.cover import each_once
+from support.cover import by_turns, each_once
 from support.global_moves import GlobalMoves
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.inference.mcmc import cycle
@@ -27,7 +28,7 @@ from nrmmix.kernels.core.state import DONE, OF_COLUMN, OF_ROW, Count
 from nrmmix.kernels.moves.censoring import draw_cell
 
 INF, NAN = np.inf, np.nan
-CHAINS, DRAWS = 16, 2_000
+CHAINS, DRAWS = 16, by_day(2_000)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 MOST = 300  # of counts
 PRIOR = nm.NGGP(0.8, 0.2)
@@ -172,10 +173,10 @@ def compared(
     return *total_variation(law, fit.draws["labels"], 5.0), z_score(beyond.astype(float), share)
 
 
-@pytest.mark.parametrize(("name", "move"), each_once(cases(), [name for name in MOVES if "subset" not in name]))
+@pytest.mark.parametrize(("name", "move"), by_turns(each_once(cases(), [name for name in MOVES if "subset" not in name])))
 def test_partitions_and_values(name, move):
     distance, limit, z = compared(cases()[name], name, MOVES[move], 3)
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit
     assert abs(z) < 4.5
 
@@ -257,7 +258,7 @@ def of_one(y: np.ndarray, rows: list[int]) -> np.ndarray:
     return normal_wishart_log_marginal(y, **priors.FAMILY)
 
 
-@pytest.mark.parametrize("move", SAMPLERS)
+@pytest.mark.parametrize("move", by_turns(SAMPLERS))
 def test_density_regression(move):
     data, K, group, kernel = priors.setting("se")
     assert np.array_equal(data["x"], X)
@@ -270,5 +271,5 @@ def test_density_regression(move):
     model = nm.Model(case.formula, case.data, family=case.family, kernel=kernel, prior=priors.nggp(sigma))
     fit = model.fit(SAMPLERS[move], draws=DRAWS, tune=300, chains=CHAINS, rng=5)
     distance, limit = total_variation(law, priors.states(fit), 6.0)
-    assert limit < 0.08, "too few draws to tell"
+    assert limit < coarser(0.08), "too few draws to tell"
     assert distance < limit

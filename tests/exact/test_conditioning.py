@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partitions
 from scipy.special import logsumexp
+from support.length import by_day, coarser
 
 import nrmmix as nm
 
@@ -46,13 +47,14 @@ def chains(fit):
 def agree(by_chain, exact, precision):
     by_chain = np.array(by_chain)
     error = by_chain.std(axis=0, ddof=1) / math.sqrt(len(by_chain))
-    assert (error < precision).all(), f"too few draws to tell: {error}"
+    assert (error < coarser(precision)).all(), f"too few draws to tell: {error}"
     assert (np.abs(by_chain.mean(axis=0) - exact) < 5 * error).all(), (by_chain.mean(axis=0), exact, error)
 
 
 def test_one_response_given_the_other():
     """Density, distribution function and mean of the second response of a fifth row whose first one is known."""
-    fit = nm.Model(data=Y, prior=nm.DirichletProcess(1.3), family=nm.Gaussian(**FAMILY)).fit(draws=60, thin=5, tune=100, chains=16, rng=1)
+    fit = nm.Model(data=Y, prior=nm.DirichletProcess(1.3), family=nm.Gaussian(**FAMILY)).fit(
+        draws=by_day(60), thin=5, tune=100, chains=16, rng=1)
     known, at, coarse = 0.4, np.array([0.0, 3.0]), np.linspace(-40.0, 40.0, 161)
     density = np.exp([evidence(np.vstack([Y, [known, y]]), full) for y in np.concatenate([at, coarse])])
     step = coarse[1] - coarse[0]
@@ -98,7 +100,7 @@ def test_a_missing_cell(name):
     torn = Y.copy()
     torn[2, 1] = np.nan
     fit = nm.Model(data=torn, prior=nm.DirichletProcess(1.3), family=family, missing="marginalize").fit(
-        draws=200, thin=4, tune=100, chains=16, rng=2
+        draws=by_day(200), thin=4, tune=100, chains=16, rng=2
     )
     grid = np.linspace(-30.0, 30.0, 301)
     density = np.exp([evidence(np.where(np.isnan(torn), y, torn), log_marginal) for y in grid])

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from exact.enumeration import KernelJoint, gaussian_log_marginal, location_posterior, total_variation
+from support.length import by_day, coarser
 
 import nrmmix as nm
 
-CHAINS, DRAWS = 8, 5_000
+CHAINS, DRAWS = 8, by_day(5_000)
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2])
 X = np.array([0.0, 0.0, 1.0, 1.0])
@@ -44,7 +45,7 @@ def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS):
     exact = location_posterior(KernelJoint(K, group, 1.3, sigma, points, R0=R0), log_marginal)
     states = np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1)
     distance, limit = total_variation(exact, states, deviations=6.0)  # errors of states go together: places and widths change slowly
-    assert limit < 0.05, "too few draws to tell"
+    assert limit < coarser(0.05), "too few draws to tell"
     assert distance < limit
     return fit
 

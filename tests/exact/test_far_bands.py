@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import special, stats
+from support.length import by_day
 
 import nrmmix as nm
 from nrmmix.posterior.given import weighted_band
@@ -22,7 +23,7 @@ AT = {"inside": 0.2, "gap": 2.4, "beyond": 9.0, "far": 40.0, "very far": 1e4}
 PRIORS = {
     "gamma": nm.DirichletProcess(0.8), "NGGP, 0.2": nm.NGGP(0.8, 0.2), "NGGP, 0.35": nm.NGGP(0.8, 0.35), "finite": nm.FiniteMixture(7, 0.8),
 }
-DRAWS = 1500
+DRAWS = by_day(1500)
 
 
 def components(rng, members, size):

@@ -15,6 +15,7 @@ from exact.enumeration import (
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from support.biased_gibbs import BiasedGibbs
 from support.cover import each_once
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, enter, new_chain
@@ -22,7 +23,7 @@ from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.moves import gibbs
 
-CHAINS, DRAWS = 16, 5_000
+CHAINS, DRAWS = 16, by_day(5_000)
 
 
 PRIORS = {
@@ -47,7 +48,7 @@ def test_partition_posterior(prior, n, d):
     model = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family))
     fit = model.fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=n + d)
     distance, limit = total_variation(posterior(X, family, mass, sigma, measure.tau), fit.draws["labels"])
-    assert limit < 0.04, "too few draws to tell"
+    assert limit < coarser(0.04), "too few draws to tell"
     assert distance < limit
 
 
@@ -74,7 +75,7 @@ def test_sweeps_at_a_power_of_the_likelihood(heat):
 
     law, other = posterior_at(power), posterior_at(1.0)
     distance, limit = total_variation(law, drawn)
-    assert limit < 0.05, "too few draws to tell"
+    assert limit < coarser(0.05), "too few draws to tell"
     assert distance < limit < total_variation(other, drawn)[0]
 
 
@@ -83,7 +84,7 @@ def test_biased_sampler_is_rejected(prior):
     measure, mass, sigma = PRIORS[prior]
     X, family = observations(6, 1), base(1)
     model = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family))
-    fit = model.fit(BiasedGibbs(), draws=DRAWS, tune=200, chains=CHAINS, init="one", rng=7)
+    fit = model.fit(BiasedGibbs(), draws=5_000, tune=200, chains=CHAINS, init="one", rng=7)
     distance, limit = total_variation(posterior(X, family, mass, sigma), fit.draws["labels"])
     assert distance > 2 * limit
 
@@ -98,7 +99,7 @@ def test_sampled_hyperparameters(prior):
     assert abs(z_score(fit.draws["n_clusters"].astype(float), K)) < 4
     if "NGGP" in prior:
         assert abs(z_score(fit.draws["sigma"], sigma)) < 4
-    assert fit.draws["mass"].mean(axis=1).std() < 0.1 * mass, "too few draws to tell"
+    assert fit.draws["mass"].mean(axis=1).std() < coarser(0.1 * mass), "too few draws to tell"
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -114,7 +115,7 @@ def test_prior_law_of_the_number_of_clusters(prior):
     for labels, p in law.items():
         by_count[(max(labels) + 1,)] += p
     distance, limit = total_variation(by_count, fit.draws["n_clusters"][..., None])
-    assert limit < 0.014, "too few draws to tell"
+    assert limit < coarser(0.014), "too few draws to tell"
     assert distance < limit
 
 

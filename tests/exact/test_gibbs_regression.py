@@ -20,12 +20,13 @@ from exact.enumeration import (
     z_score,
 )
 from support.cover import each_once
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.inference.mcmc import chain, cycle
 from nrmmix.kernels.measure import masses, relocation
 
-CHAINS, DRAWS = 16, 4_000
+CHAINS, DRAWS = 16, by_day(4_000)
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4])
 
@@ -76,7 +77,7 @@ def test_partition_and_locations(design, sigma):
     points = 161 if K.shape[0] == 2 else 121  # two groups: the law is the same to 1e-14 with 401
     exact = location_posterior(KernelJoint(K, group, 1.3, sigma, points), log_marginal)
     distance, limit = total_variation(exact, states(fit))
-    assert limit < 0.04, "too few draws to tell"
+    assert limit < coarser(0.04), "too few draws to tell"
     assert distance < limit
 
 
@@ -88,7 +89,7 @@ def test_sampled_mass(sigma):
     fit = model(data, kernel, prior).fit(draws=DRAWS, tune=500, chains=CHAINS, rng=4)
     exact = location_posterior(KernelJoint(K, group, (3.0, 2.0), sigma), log_marginal)
     distance, limit = total_variation(exact, states(fit))
-    assert limit < 0.04, "too few draws to tell"
+    assert limit < coarser(0.04), "too few draws to tell"
     assert distance < limit
 
 
@@ -113,7 +114,7 @@ def test_partition_and_sampled_width(sigma):
     kernel = nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=locations)
     fit = model(data, kernel, prior).fit("gibbs", draws=DRAWS, tune=500, chains=CHAINS, rng=17)
     distance, limit = total_variation({labels: p / total for labels, p in exact.items()}, fit.draws["labels"])
-    assert limit < 0.02, "too few draws to tell"
+    assert limit < coarser(0.02), "too few draws to tell"
     assert distance < limit
     assert abs(z_score(fit.draws["width"], of_width / total)) < 4
     assert abs(z_score(fit.draws["width"] * fit.draws["n_clusters"], of_product / total)) < 4
@@ -143,7 +144,7 @@ def test_sampled_width_and_sigma():
     fit = model(data, kernel, nm.NGGP(1.3, nm.Beta(1, 2))).fit(draws=DRAWS, tune=500, chains=CHAINS, rng=9)
     assert abs(z_score(fit.draws["width"], total[1] / total[0])) < 4
     assert abs(z_score(fit.draws["sigma"], total[2] / total[0])) < 4
-    assert fit.draws["width"].mean(axis=1).std() < 0.1 * total[1] / total[0], "too few draws to tell"
+    assert fit.draws["width"].mean(axis=1).std() < coarser(0.1 * total[1] / total[0]), "too few draws to tell"
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
@@ -155,7 +156,7 @@ def test_one_location_in_reach_of_all_is_the_mixture(sigma):
     fit = model(data, nm.Box(5.0, locations=[0.5]), prior).fit(draws=DRAWS, tune=500, chains=CHAINS, rng=21)
     exact = partition_posterior(n, lambda sizes: nrm_log_eppf(sizes, 1.3, sigma), log_marginal)
     distance, limit = total_variation(exact, fit.draws["labels"])
-    assert limit < 0.02, "too few draws to tell"
+    assert limit < coarser(0.02), "too few draws to tell"
     assert distance < limit
 
 
@@ -196,7 +197,7 @@ def test_wrong_moves_of_atoms_are_found(monkeypatch, change):
     built = model(data, kernel, nm.DirichletProcess(1.3))
     exact = location_posterior(KernelJoint(K, group, 1.3, 0.0, 161), log_marginal)
     moved(monkeypatch, *change)
-    fit = built.fit("gibbs", draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    fit = built.fit("gibbs", draws=4_000, tune=500, chains=CHAINS, rng=11)
     distance, limit = total_variation(exact, states(fit))
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance > limit

@@ -14,6 +14,7 @@ from exact.enumeration import KernelJoint, location_posterior, normalised, total
 from exact.marginals import semiconjugate_log_marginal
 from exact.priors import Y, kernel_matrix, log_marginal, regression, states
 from support.cover import by_turns
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
@@ -24,7 +25,7 @@ from nrmmix.kernels.moves import sngp
 from nrmmix.kernels.moves.atoms import blocked
 from nrmmix.kernels.moves.atoms import slice as slicing
 
-CHAINS, DRAWS = 8, 6_000
+CHAINS, DRAWS = 8, by_day(6_000)
 DESIGNS = priors.DESIGNS | {
     "3 locations": ([0.0, 1.0, 1.0, 0.0], [0.0, 0.4, 1.0], nm.SquaredExponential(0.5, locations=[0.0, 0.4, 1.0])),
     "3 groups": ([0.0, 0.5, 1.0], [0.2, 0.8], nm.SquaredExponential(0.3, locations=[0.2, 0.8])),
@@ -97,7 +98,7 @@ def test_sampled_hyperparameters(method):
         means = [fit.draws[name].mean(axis=1) for fit in fits]
         error = np.sqrt(sum(mean.var(ddof=1) / CHAINS for mean in means))
         assert abs(means[0].mean() - means[1].mean()) < 5 * error
-        assert error < 0.05 * means[1].mean(), "too few draws to tell"
+        assert error < coarser(0.05 * means[1].mean()), "too few draws to tell"
 
 
 @pytest.mark.nightly
@@ -109,7 +110,7 @@ def test_a_finite_measure_approaches_the_infinite_one():
         draws = 2 * DRAWS if components < 1000 else DRAWS // 2
         fit = regression(data, kernel, nm.FiniteMixture(components, 1.3)).fit("blocked", draws=draws, tune=200, chains=CHAINS, rng=2)
         distances[components], limit = total_variation(exact, states(fit), deviations=6.0)
-        assert limit < 0.05, "too few draws to tell"
+        assert limit < coarser(0.05), "too few draws to tell"
         assert (distances[components] < limit) == (components >= 100), components
     assert distances[2] > 2 * distances[10] > 4 * distances[100]
 

@@ -41,6 +41,7 @@ from exact.priors import (
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 from support.cover import each_once
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.kernels.core.clusters import attach, detach, score_columns
@@ -50,7 +51,7 @@ from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import DONE, Count
 from nrmmix.kernels.measure.weights import log_join_weights
 
-CHAINS, DRAWS = 16, 2500
+CHAINS, DRAWS = 16, by_day(2500)
 
 
 # ---- laws of partitions
@@ -70,7 +71,7 @@ def test_partition_posterior(prior):
     fit = mixture(measure).fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=3)
     exact = possible(partition_posterior(6, log_eppf, log_marginal))
     distance, limit = total_variation(exact, fit.draws["labels"])
-    assert limit < 0.04, "too few draws to tell"
+    assert limit < coarser(0.04), "too few draws to tell"
     assert distance < limit or len(exact) == 1
 
 
@@ -110,7 +111,7 @@ class ForgetfulGibbs(nm.Gibbs):
 @pytest.mark.parametrize("prior", ["PY-0.2", "finite-9", "stable"])
 def test_a_sampler_that_forgets_the_number_of_clusters_is_rejected(prior):
     measure, log_eppf = PRIORS[prior]
-    fit = mixture(measure).fit(ForgetfulGibbs(), draws=DRAWS, tune=200, chains=CHAINS, init="one", rng=3)
+    fit = mixture(measure).fit(ForgetfulGibbs(), draws=2_500, tune=200, chains=CHAINS, init="one", rng=3)
     distance, limit = total_variation(possible(partition_posterior(6, log_eppf, log_marginal)), fit.draws["labels"])
     assert distance > 2 * limit
 
@@ -165,7 +166,7 @@ def test_sampled_hyperparameters(prior):
     for name, value in (("mass", total[1] / total[0]), ("sigma", total[2] / total[0])):
         if name in fit.model.sampled:
             assert abs(z_score(fit.draws[name], value)) < 4
-            assert fit.draws[name].mean(axis=1).std() < 0.1 * value, "too few draws to tell"
+            assert fit.draws[name].mean(axis=1).std() < coarser(0.1 * value), "too few draws to tell"
     assert fit.draws["n_clusters"].max() <= (measure.components or 6)
 
 
@@ -179,7 +180,7 @@ def test_partition_and_locations(design, measure):
     fit = regression(data, kernel, prior).fit("gibbs", draws=DRAWS, tune=300, chains=CHAINS, rng=11)
     log_p = with_likelihood(law(), len(data))
     distance, limit = total_variation(normalised(list(log_p), list(log_p.values())), states(fit))
-    assert limit < 0.045, "too few draws to tell"
+    assert limit < coarser(0.045), "too few draws to tell"
     assert distance < limit
 
 
@@ -212,7 +213,7 @@ def test_sampled_hyperparameters_of_density_regression(case):
     for name, value in (("mass", total[1] / total[0]), ("sigma", total[2] / total[0])):
         if name in fit.model.sampled:
             assert abs(z_score(fit.draws[name], value)) < 4
-            assert fit.draws[name].mean(axis=1).std() < 0.06 * value, "too few draws to tell"
+            assert fit.draws[name].mean(axis=1).std() < coarser(0.06 * value), "too few draws to tell"
 
 
 def test_log_joint_of_density_regression():

@@ -35,6 +35,7 @@ from exact.priors import (
 )
 from scipy.special import logsumexp
 from support.cover import by_turns, each_once
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import Block
@@ -71,7 +72,7 @@ def by_chain(fit, evaluate):
 
 def close(values, exact):
     error = values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    assert (error < 0.03 * exact).all(), "too few draws to tell"
+    assert (error < coarser(0.03) * exact).all(), "too few draws to tell"
     assert (np.abs(values.mean(axis=0) - exact) < 5 * error).all()
 
 
@@ -91,7 +92,7 @@ def test_regression_density(measure, x_new):
 
     prior = of_measure(np.ones((2, 1)), [0, 1])[measure][0]
     exact = np.exp(np.array(evidence(np.append(x, x_new), [np.append(Y[:3], y) for y in POINTS])) - evidence(x, [Y[:3]])[0])
-    fit = regression(pd.DataFrame({"x": x, "y": Y[:3]}), kernel, prior).fit(draws=300, tune=300, thin=6, chains=16, rng=2)
+    fit = regression(pd.DataFrame({"x": x, "y": Y[:3]}), kernel, prior).fit(draws=by_day(300), tune=300, thin=6, chains=16, rng=2)
     rows = pd.DataFrame({"x": x_new, "y": POINTS})
     close(by_chain(fit, lambda one: np.exp(one.log_density(rows))), exact)
 
@@ -122,7 +123,7 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     (state,) = states_of(fit.posterior, None)
     covariates, K = CovariateWeights(fit.model, prediction_rows(fit.model, None)), state.n_components - 1
     provide(fit.model, state.data.block, (Block.SAMPLE,))
-    rng, shares = np.random.default_rng(1), np.zeros((20_000, K))
+    rng, shares = np.random.default_rng(1), np.zeros((by_day(20_000), K))
     for t in range(len(shares)):
         log_weight, _, _, log_rest = draw_measure(state.data, state.state, fit.model.packed.n_theta, rng)
         weight = np.exp(log_weight)
@@ -131,7 +132,7 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     error = shares.std(axis=0, ddof=1) / math.sqrt(len(shares))
     # where all components are occupied, and the shares of two sum to 1, the error is that of one of them
     assert (np.abs(shares.mean(axis=0) - wanted) < 4.5 * error).all()
-    assert (error < 0.015 * wanted).all(), "too few draws to tell"
+    assert (error < coarser(0.015) * wanted).all(), "too few draws to tell"
 
 
 @pytest.mark.parametrize(("with_kernel", "measure"), each_once([False, True], ["PY", "stable", "finite-3"]))
@@ -141,9 +142,9 @@ def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     data = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0, 0.5], "y": Y[:5]})
     kernel = nm.SquaredExponential(0.6, locations=[0.0, 1.0]) if with_kernel else None
     model = nm.Model("y ~ x" if with_kernel else "y ~ 1", data, prior=prior, kernel=kernel, family=nm.Gaussian(**FAMILY))
-    fit = model.fit(draws=800, tune=300, thin=5, chains=4, rng=3)
+    fit = model.fit(draws=by_day(800), tune=300, thin=5, chains=4, rng=3)
     new = pd.DataFrame({"x": [0.2]})
-    table = fit.predict(new, kind="mean", draws=3200, interval=0.9)
+    table = fit.predict(new, kind="mean", draws=4 * by_day(800), interval=0.9)
     states, covariates = states_of(fit.posterior, None), CovariateWeights(model, prediction_rows(model, new))
     points, sampled = states.points(None, np.zeros((1, 0))), []
     for state, seed in zip(states, np.random.SeedSequence(5).spawn(len(states)), strict=True):
@@ -154,19 +155,22 @@ def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     sampled = np.array(sampled).reshape(8, -1)
     error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
     assert abs(sampled.mean() - float(table["estimate"].iloc[0])) < 4 * error + 0.002
-    np.testing.assert_allclose(np.quantile(sampled, [0.05, 0.95]), table[["lower", "upper"]].iloc[0], atol=0.08)
+    np.testing.assert_allclose(np.quantile(sampled, [0.05, 0.95]), table[["lower", "upper"]].iloc[0], atol=coarser(0.08))
 
 
 def test_pitman_yor_predicts_as_the_generalised_gamma_process_with_a_gamma_mass():
     theta, sigma = 0.8, 0.5
     densities = [
-        by_chain(mixture(prior).fit(draws=250, tune=200, thin=6, chains=16, rng=seed), lambda one: np.exp(one.log_density(POINTS[:, None])))
+        by_chain(
+            mixture(prior).fit(draws=by_day(250), tune=200, thin=6, chains=16, rng=seed),
+            lambda one: np.exp(one.log_density(POINTS[:, None])),
+        )
         for seed, prior in ((1, nm.PitmanYor(theta, sigma)), (2, nm.NGGP(nm.Gamma(theta / sigma, 1 / sigma), sigma)))
     ]
     means = [values.mean(axis=0) for values in densities]
     error = np.sqrt(sum(values.var(axis=0, ddof=1) / len(values) for values in densities))
     assert (np.abs(means[0] - means[1]) < 4.5 * error).all()
-    assert (error < 0.03 * means[0]).all(), "too few draws to tell"
+    assert (error < coarser(0.03) * means[0]).all(), "too few draws to tell"
 
 
 # ---- what the prior says
@@ -207,7 +211,7 @@ def test_partitions_from_the_prior(prior):
     drawn = np.array([labels for labels, _, _ in simulate_partitions(mixture(measure, 5), 16_000, np.random.SeedSequence(3))])
     exact = possible(partition_posterior(5, log_eppf, lambda block: 0.0))
     distance, limit = total_variation(exact, drawn.reshape(16, -1, 5))
-    assert limit < 0.04, "too few draws to tell"
+    assert limit < coarser(0.04), "too few draws to tell"
     assert distance < limit
 
 
@@ -223,5 +227,5 @@ def test_partitions_and_locations_from_the_prior(design, measure):
         np.concatenate([labels, where[labels]]) for labels, where, _ in simulate_partitions(model, 16_000, np.random.SeedSequence(4))
     ])
     distance, limit = total_variation(normalised(list(exact), list(exact.values())), drawn.reshape(16, -1, 8))
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit

@@ -14,10 +14,11 @@ from exact.enumeration import (
     total_variation,
 )
 from exact.marginals import matrix_regression_log_marginal, regression_log_marginal
+from support.length import by_day, coarser
 
 import nrmmix as nm
 
-CHAINS, DRAWS = 16, 3_500
+CHAINS, DRAWS = 16, by_day(3_500)
 X = np.array([-1.0, -0.4, 0.1, 0.7, 1.1, 1.6])
 Y = np.array([-1.1, 0.9, 0.2, 0.5, -0.4, 1.8])
 DESIGN = np.column_stack([np.ones(6), X])
@@ -36,7 +37,7 @@ def posterior(prior, of_block):
 
 def check(fit, wanted):
     distance, limit = total_variation(wanted, fit.draws["labels"])
-    assert limit < 0.04, "too few draws to tell"
+    assert limit < coarser(0.04), "too few draws to tell"
     assert distance < limit
 
 
@@ -133,5 +134,5 @@ def test_with_a_covariate_kernel(sigma):
     )
     fit = model.fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=4)
     distance, limit = total_variation(wanted, np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1))
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit

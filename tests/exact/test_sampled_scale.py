@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partitions, total_variation, z_score
 from scipy import optimize, stats
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import DONE
@@ -22,7 +23,7 @@ Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6]])
 N, M, R, NU = len(Y), 0.2, 0.3, 3.0
 LAWS = nm.Gamma(1.5, 0.8), nm.Gamma(0.7, 0.5)
 PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
-CHAINS, DRAWS = 16, 4_000
+CHAINS, DRAWS = 16, by_day(4_000)
 
 
 def family(covariance, d):
@@ -83,13 +84,13 @@ def run(method, prior, covariance, d, gaps=(), rng=1, **options):
 def check(fit, *of):
     law, means, of_logs = posterior(*of)
     distance, limit = total_variation(law, fit.draws["labels"])
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit
     scale = fit.draws["scale"] * [one.mean for one in LAWS[: len(means)]]  # draws are multiples of the prior mean
     for j in range(len(means)):
         assert abs(z_score(np.log(scale[..., j]), of_logs[j])) < 4
         assert abs(z_score(scale[..., j], means[j])) < 4
-        assert np.log(scale[..., j]).mean(axis=1).std() < 0.2, "too few draws to tell"
+        assert np.log(scale[..., j]).mean(axis=1).std() < coarser(0.2), "too few draws to tell"
 
 
 TREE = [nm.TreeGuided(global_moves=2, refresh=4), nm.Gibbs(subset=2)]

@@ -20,6 +20,7 @@ from exact.enumeration import (
 from exact.marginals import regression_log_marginal, semiconjugate_log_marginal
 from exact.shared_precision import MEAN, PRECISION, PRIORS, RATE, SHAPE, VARIANCE, M, N, Y, shared_posterior
 from scipy import stats
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.kernels.core.entry import MOVE_T, entry
@@ -27,7 +28,7 @@ from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.moves.algorithm8 import AUXILIARY
 from nrmmix.kernels.moves.gibbs import gibbs_one
 
-CHAINS, DRAWS = 16, 4_000
+CHAINS, DRAWS = 16, by_day(4_000)
 
 
 def of_column(y, precision=(SHAPE, RATE)):
@@ -42,7 +43,7 @@ def posterior(prior, of_block):
 
 def check(fit, wanted, limit=0.06):
     distance, largest = total_variation(wanted, fit.draws["labels"])
-    assert largest < limit, "too few draws to tell"
+    assert largest < coarser(limit), "too few draws to tell"
     assert distance < largest
 
 
@@ -97,7 +98,7 @@ def test_shared_precision(prior, d):
     assert fit.draws["precision"].shape == (CHAINS, DRAWS, d)
     for j in range(d):
         assert abs(z_score(fit.draws["precision"][..., j], means[j])) < 4
-        assert fit.draws["precision"][..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
+        assert fit.draws["precision"][..., j].mean(axis=1).std() < coarser(0.2 * means[j]), "too few draws to tell"
 
 
 def test_beside_conjugate_blocks():
@@ -127,7 +128,7 @@ def test_with_a_covariate_kernel(sigma):
     wanted = location_posterior(KernelJoint(K, [0, 0, 1, 1], 0.9, sigma), lambda b: of_rows(tuple(b)))
     fit = run(model, 6)
     distance, limit = total_variation(wanted, np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1))
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from exact.enumeration import nrm_log_eppf, partitions, total_variation, z_score
 from scipy.special import multigammaln
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.kernels import chain
@@ -26,7 +27,7 @@ DATA = pd.DataFrame({
 })
 N, NU = len(DATA), 2.0
 PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
-CHAINS, DRAWS = 16, 4_000
+CHAINS, DRAWS = 16, by_day(4_000)
 LAW, OTHER = nm.Gamma(0.5, 0.5), nm.Gamma(0.75, 0.05)  # of shrinkage: that of "sampled", and one
 
 
@@ -97,7 +98,7 @@ def posterior(prior, design, law):
 def check(fit, prior, design="1 + x", shrinkage=LAW):
     law, means, of_logs = posterior(prior, design, shrinkage)
     distance, limit = total_variation(law, fit.draws["labels"])
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit
     shrinkage = fit.draws["shrinkage"]
     assert not np.ptp(shrinkage[..., 1:], axis=-1).any()  # that of all levels, in every column
@@ -105,7 +106,7 @@ def check(fit, prior, design="1 + x", shrinkage=LAW):
     for j in range(3):
         assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4
         assert abs(z_score(drawn[..., j], means[j])) < 4
-        assert drawn[..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
+        assert drawn[..., j].mean(axis=1).std() < coarser(0.2 * means[j]), "too few draws to tell"
 
 
 def run(method, prior, rng=1, design="1 + x", shrinkage="sampled", **options):
@@ -207,7 +208,7 @@ def test_conditional_law_given_the_partition(responses, labels, design, law):
     for j in range(drawn.shape[2]):
         assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4
         assert abs(z_score(drawn[..., j], means[j])) < 4
-        assert abs(np.log(drawn[..., j]).mean(axis=1).std()) < 0.2, "too few draws to tell"
+        assert abs(np.log(drawn[..., j]).mean(axis=1).std()) < coarser(0.2), "too few draws to tell"
 
 
 def test_joint_density():

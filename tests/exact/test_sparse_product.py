@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.length import by_day
 from support.sparse_posterior import SparsePosterior
 
 import nrmmix as nm
@@ -71,7 +72,7 @@ CASES = [("gibbs", 0.0, 0.45), ("split_merge", 0.3, None), ("slice", 0.3, 0.45),
 @pytest.mark.parametrize(("method", "sigma", "inclusion"), CASES)
 def test_partitions_and_codes_against_quadrature(method, sigma, inclusion):
     exact = SparsePosterior(TABLES, log_marginal, sigma=sigma, a0=A0, b0=B0, inclusion=(1.0, 1.0) if inclusion is None else inclusion)
-    fit = model(sigma, inclusion).fit(method, draws=15_000, tune=100, chains=2, rng=3)
+    fit = model(sigma, inclusion).fit(method, draws=by_day(15_000), tune=100, chains=2, rng=3)
     assert compare(fit, exact) < 1.5
     if inclusion is None:  # that of the prior given the codes, which are alike
         assert abs(fit.draws["inclusion"].mean() - 0.5) < 0.02
@@ -80,7 +81,7 @@ def test_partitions_and_codes_against_quadrature(method, sigma, inclusion):
 def test_more_codes_than_are_tried_at_once():
     widths = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
     exact = SparsePosterior([log_K((0.0, 1.0), widths)], log_marginal, a0=A0, b0=B0, inclusion=0.6)
-    fit = model(inclusion=0.6, formula="y ~ a", widths=(nm.PerAtom(widths),)).fit("gibbs", draws=15_000, tune=100, chains=2, rng=4)
+    fit = model(inclusion=0.6, formula="y ~ a", widths=(nm.PerAtom(widths),)).fit("gibbs", draws=by_day(15_000), tune=100, chains=2, rng=4)
     assert len(exact.by_use()) == 3 and codes.SUBSET < 2 * len(widths)
     assert compare(fit, exact) < 1.5
 
@@ -92,7 +93,7 @@ def test_a_factor_against_quadrature():
     exact = SparsePosterior([np.array(rows)], log_marginal, a0=A0, b0=B0, inclusion=0.5)
     kernel = nm.SparseProduct({"a": nm.Matching(nm.PerAtom(rho))}, slots=2, inclusion=0.5)
     made = nm.Model("y ~ a", table, family=family(), prior=prior(0.0), kernel=kernel)
-    assert compare(made.fit("gibbs", draws=15_000, tune=100, chains=2, rng=5), exact) < 1.5
+    assert compare(made.fit("gibbs", draws=by_day(15_000), tune=100, chains=2, rng=5), exact) < 1.5
 
 
 # ---- where the data say nothing the posterior is the prior, of more rows and codes than can be enumerated

@@ -13,6 +13,7 @@ from exact.enumeration import nrm_log_eppf, partitions, total_variation, z_score
 from exact.marginals import known_covariance_log_marginal
 from scipy import stats
 from scipy.special import multigammaln
+from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import DONE
@@ -22,7 +23,7 @@ Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6], [-0.
 N, M, R, NU = len(Y), np.array([0.2, 0.5]), 0.3, 3.5
 SCALE = np.array([[0.7, 0.3], [0.3, 1.1]])
 PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
-CHAINS, DRAWS = 16, 4_000
+CHAINS, DRAWS = 16, by_day(4_000)
 
 
 def family(d):
@@ -82,14 +83,14 @@ def log_det_of(triangles):
 def check(fit, *of):
     law, mean, log_det = posterior(*of)
     distance, limit = total_variation(law, fit.draws["labels"])
-    assert limit < 0.06, "too few draws to tell"
+    assert limit < coarser(0.06), "too few draws to tell"
     assert distance < limit
     drawn = fit.draws["covariance"]
     for j in range(len(mean)):
         assert abs(z_score(drawn[..., j], mean[j])) < 4
-        assert drawn[..., j].mean(axis=1).std() < 0.2, "too few draws to tell"
+        assert drawn[..., j].mean(axis=1).std() < coarser(0.2), "too few draws to tell"
     assert abs(z_score(log_det_of(drawn), log_det)) < 4
-    assert log_det_of(drawn).mean(axis=1).std() < 0.1, "too few draws to tell"
+    assert log_det_of(drawn).mean(axis=1).std() < coarser(0.1), "too few draws to tell"
 
 
 @pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0, 0), (0, 1, 0, 2, 1, 2)])

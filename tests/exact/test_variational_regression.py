@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from support.length import by_day
 from support.variational_regression import MODELS, SLACK, log_evidence, parts, random_start, simulated, toy
 
 import nrmmix as nm
@@ -20,7 +21,7 @@ from nrmmix.inference.variational_regression.start import cut
 from nrmmix.model.priors.gamma_weights import GammaWeights
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-STARTS = 25
+STARTS, EVALUATED = by_day(24), by_day(8)
 
 
 @pytest.mark.parametrize("q", [1, 2])
@@ -33,7 +34,7 @@ def test_bound_is_below_the_evidence(q, mass):
         rng, seen = np.random.default_rng(seed), []
         made = Climb(Memory(rows), random_start(model, binned, rows, rng), rng, search=seed % 2 == 0)
         made.run(60, 1e-12, watch=lambda _, bound, seen=seen: seen.append(bound))
-        if seed < 6:  # the evidence at what each has learnt
+        if seed < EVALUATED:  # the evidence at what each has learnt
             gaps.append(log_evidence(model, binned, rows, made.factors.side) - made.bound())
         assert np.diff(seen).min() > -SLACK * np.abs(seen).max()
     assert 0 < min(gaps) < 6, gaps

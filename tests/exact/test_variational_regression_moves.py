@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.length import by_day
 from support.variational_regression import MODELS, SLACK, log_evidence, parts, random_start, simulated, toy
 
 import nrmmix as nm
@@ -160,7 +161,7 @@ def test_what_does_not_win_leaves_no_trace():
 def test_the_bound_stays_below_the_evidence(mass):
     model = toy(2, mass)
     binned, rows = parts(model)
-    for seed in range(3):
+    for seed in range(by_day(4)):
         rng = np.random.default_rng(seed)
         made = Climb(Memory(rows), random_start(model, binned, rows, rng), rng, search=True, proposals=Proposals(True, True))
         made.run(60, 1e-12)
