@@ -96,7 +96,8 @@ def judged(name: str, seed: int, draws: int, truth: pd.DataFrame, long: int) -> 
     worth = truth[["ess", "ess_tail"]].min(axis=1) * draws / long
     verdict = Checked.of(fit).verdict
     return {
-        "table": name, "seed": seed, "alarm": any(word in verdict for word in ALARMS), "nearly": "nearly agree" in verdict,
+        "commit": record.commit(), "table": name, "seed": seed,
+        "alarm": any(word in verdict for word in ALARMS), "nearly": "nearly agree" in verdict,
         "wrong": list(away.index[surely > OFF]), "short": list(worth.index[worth < ESS_BAD]), "farthest": float(away.max()),
         "which": str(away.idxmax()), "worth": float(worth.min()), "verdict": verdict,
     }
@@ -141,7 +142,7 @@ def kept(path: str, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], lis
     before = record.read(path)
     if before["settings"] != settings:
         raise ValueError(f"{path!r} is of a run with {before['settings']}, not {settings}; name another file.")
-    return before["results"]["truth"], before["results"]["fits"]
+    return before["results"]["truth"], [{"commit": before["commit"]} | one for one in before["results"]["fits"]]
 
 
 if __name__ == "__main__":

@@ -34,9 +34,9 @@ rest = int(fits["wrong"].str.len().gt(0).sum())
 # added. It is *short* where by the long run's autocorrelation so many draws are worth fewer than 100 of something. An alarm says not to trust
 # something, or that chains differ. It is missed where a fit is wrong and nothing is said, and false where a fit is neither wrong nor short.
 #
-# Fits have 4 chains of {told["draws"]:,} draws, long runs of {told["long"]:,}. So far {len(names)} kinds of tables are in the record, {len(fits)} fits: {", ".join(names)}.
-# The others that the command knows (real tables, counts, density regressions) are not among them unless they stand here, and nothing
-# is known of those.
+# Fits have 4 chains of {told["draws"]:,} draws, long runs of {told["long"]:,}. There are {len(fits)} fits of {len(names)} kinds of tables, simulated and real, mixtures and
+# density regressions: {", ".join(names)}.
+# The fits are of commits {", ".join(fits["commit"].unique())}.
 #
 # - Missed alarms: {share(fits["missed"].sum(), len(fits))}.
 # - False alarms: {share(fits["false"].sum(), len(fits))}.
