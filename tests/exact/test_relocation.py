@@ -149,7 +149,7 @@ def test_the_first_member_of_a_cluster_is_its_anchor(monkeypatch, wrong):
         law[sizes] = law.get(sizes, 0.0) + chance
     data = pd.DataFrame({"x": np.array(at)[group], "y": Y[:6]})
     moves = moves_of(monkeypatch, wrong)
-    fit = regression(data, kernel, nm.DirichletProcess(1.3)).fit(moves, draws=8_000, tune=500, chains=CHAINS, rng=4)
+    fit = regression(data, kernel, nm.DirichletProcess(1.3)).fit(moves, draws=10_000, tune=500, chains=CHAINS, rng=4)
     distance, limit = total_variation(law, sorted_sizes(fit.draws["labels"]))
     assert limit < 0.015, "too few draws to tell"
     assert distance > 1.5 * limit if wrong else distance < limit

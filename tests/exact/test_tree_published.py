@@ -19,14 +19,13 @@ from exact.marginals import known_covariance_log_marginal
 from naive.trees import Tree, Trees, log_product_form
 from scipy import sparse
 from support.cover import each_once
-from support.length import by_day
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 
 MASS, POINTS = 1.3, np.array([-2.1, -1.7, -0.2, 0.1, 1.6, 2.4])
 REPAIRS = ("subset", "tree", "first_pick")
-CHAINS, DRAWS = 16, by_day(2000)
+CHAINS, DRAWS = 16, 2000
 
 
 def log_marginal(rows):
