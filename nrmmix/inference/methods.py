@@ -56,9 +56,9 @@ NAMES = ("auto", *METHODS)
 
 TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
 TREES_UP_TO = 200_000  # rows
-# An iteration along trees takes about 2 to 10 times 1e-10 s x rows x statistics², as measured from 60 x 50 to 60 x 200, 2000 x 20 and, of
+# An iteration along trees takes about 1 to 10 times 1e-10 s x rows x statistics², as measured from 60 x 50 to 60 x 200, 2000 x 20 and, of
 # diagonal covariances, 400 x 300; a sweep takes a twentieth of that or less where statistics are many.
-TREE_STATISTICS, TREE_WORK = 300, 2e8
+TREE_STATISTICS, TREE_WORK = 300, 1e8
 VARIATIONAL_FROM = 20_000  # rows of density regressions from which on chains are not comfortable
 
 
@@ -89,7 +89,7 @@ def choose(model: Specification) -> str:
     For mixtures whose component parameters are integrated out, of 500 rows or more, three responses or more or a tied covariance,
     `"tree"`, and `"split_merge"` where trees do not fit into memory or a family has none, beyond 200,000 rows, and of so many columns that
     trees take long (clusters have more than 300 statistics, as of 24 columns with full covariance, and rows x statistics² are more than
-    2e8); for density regressions by such families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as
+    1e8); for density regressions by such families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as
     well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density
     regressions (benchmarks/motorcycle.py).
     """
