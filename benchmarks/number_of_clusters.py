@@ -6,7 +6,8 @@
 Beside it are the Dirichlet process mixture of scikit-learn (`BayesianGaussianMixture`, 20 components, full covariance) and Gaussian
 mixtures of 1 to 8 components and four kinds of covariance, of which BIC chooses.  Of each: the number of clusters, for chains on average
 over the draws; that of the point estimate; the share of rows outside clusters that hold a twentieth of them; the adjusted Rand index of
-the point estimate against the truth; seconds.  Cells that the file holds are left as they are, each with the commit that it is of.
+the point estimate against the truth; seconds.  Cells that the file holds are left as they are, each with its commit and the limit of its
+chains, but for those whose chains had no draw within a shorter limit: without one there is no answer.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks import record
 
 APART = 6.0  # standard deviations between the centres of two groups that are nearest
 COLUMNS, ROWS = (1, 2, 5, 10, 20, 50), (60, 200, 1000)
+NO_DRAW = "no draw"
 MAIN = 0.05  # share of the rows in a cluster that counts as one of the main ones
 
 Drawn = Callable[[int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]  # data (n, d) and labels (n,) of n rows, d columns
@@ -88,10 +90,10 @@ SHAPES: dict[str, Drawn] = {
 # ---- methods: mean number of clusters, labels of the point estimate, what the verdict is
 
 
-def default(y: np.ndarray, seconds: float, seed: int) -> tuple[float, np.ndarray, str]:
+def default(y: np.ndarray, seconds: float, seed: int) -> tuple[float, np.ndarray | None, str]:
     fit = nm.Model(data=y).fit(draws=500, tune=500, rng=seed, time_limit=seconds)
     if fit.draws.n_draws == 0:
-        return np.nan, np.zeros(len(y), int), "no draw"
+        return np.nan, None, NO_DRAW
     return float(fit.draws["n_clusters"].mean()), np.asarray(fit.partition().labels), fit.method
 
 
@@ -118,7 +120,9 @@ def by_bic(y: np.ndarray, seconds: float, seed: int) -> tuple[float, np.ndarray,
     return float(best.n_components), best.predict(y), best.covariance_type
 
 
-METHODS = {"nrmmix": default, "nrmmix, vb": variational, "BayesianGaussianMixture": dirichlet, "BIC": by_bic}
+METHODS: dict[str, Callable[..., tuple[float, np.ndarray | None, str]]] = {
+    "nrmmix": default, "nrmmix, vb": variational, "BayesianGaussianMixture": dirichlet, "BIC": by_bic,
+}
 
 
 def measured(shape: str, n: int, d: int, method: str, seconds: float, seed: int) -> dict[str, Any]:
@@ -129,11 +133,14 @@ def measured(shape: str, n: int, d: int, method: str, seconds: float, seed: int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mean, labels, how = METHODS[method](y, seconds, seed)
-    sizes = np.bincount(np.unique(labels, return_inverse=True)[1])
+    told = {"in the estimate": None, "outside": None, "adjusted Rand": None}
+    if labels is not None:
+        sizes = np.bincount(np.unique(labels, return_inverse=True)[1])
+        outside, agreement = sizes[sizes < MAIN * n].sum() / n, adjusted_rand_score(truth, labels)
+        told = {"in the estimate": len(sizes), "outside": float(outside), "adjusted Rand": float(agreement)}
     return {
         "shape": shape, "rows": n, "columns": d, "method": method, "seed": seed, "truth": int(truth.max() + 1), "clusters": mean,
-        "in the estimate": len(sizes), "outside": float(sizes[sizes < MAIN * n].sum() / n),
-        "adjusted Rand": float(adjusted_rand_score(truth, labels)), "how": how, "seconds": round(time.perf_counter() - started, 2),
+        **told, "how": how, "seconds": round(time.perf_counter() - started, 2),
     }
 
 
@@ -141,19 +148,20 @@ def run(
     shapes: Sequence[str], columns: Sequence[int], rows: Sequence[int], methods: Sequence[str], seconds: float, seeds: int, path: str = "",
     again: bool = False,
 ) -> None:
-    before = record.read(path) if path and Path(path).is_file() else {"commit": None, "results": {"cells": []}}
-    found = [{"commit": before["commit"]} | cell for cell in before["results"]["cells"]]
+    before = record.read(path) if path and Path(path).is_file() else {"commit": None, "settings": {}, "results": {"cells": []}}
+    found = [{"commit": before["commit"], "limit": before["settings"].get("seconds")} | cell for cell in before["results"]["cells"]]
     keys = ("shape", "rows", "columns", "method", "seed")
     for seed, n, d, shape, method in itertools.product(range(seeds), rows, columns, shapes, methods):
-        others = [old for old in found if tuple(old[key] for key in keys) != (shape, n, d, method, seed)]
-        if len(others) < len(found) and not again:
+        same = [old for old in found if tuple(old[key] for key in keys) == (shape, n, d, method, seed)]
+        if any(old["how"] != NO_DRAW or old["limit"] >= seconds for old in same) and not again:
             continue
-        one = {"commit": record.commit()} | measured(shape, n, d, method, seconds, seed)
+        others = [old for old in found if old not in same]
+        one = {"commit": record.commit(), "limit": seconds} | measured(shape, n, d, method, seconds, seed)
         sys.stdout.write("  ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in one.values()) + "\n")
         sys.stdout.flush()
         found = [*others, one]
         if path:
-            record.write(path, "number_of_clusters", {"seconds": seconds, "apart": APART}, {"cells": found})
+            record.write(path, "number_of_clusters", {"apart": APART}, {"cells": found})
 
 
 if __name__ == "__main__":
