@@ -133,7 +133,7 @@ def measured(shape: str, n: int, d: int, method: str, seconds: float, seed: int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mean, labels, how = METHODS[method](y, seconds, seed)
-    told = {"in the estimate": None, "outside": None, "adjusted Rand": None}
+    told: dict[str, Any] = {"in the estimate": None, "outside": None, "adjusted Rand": None}
     if labels is not None:
         sizes = np.bincount(np.unique(labels, return_inverse=True)[1])
         outside, agreement = sizes[sizes < MAIN * n].sum() / n, adjusted_rand_score(truth, labels)
