@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nrmmix.plots import KINDS
 from nrmmix.report.vignette import cells, made_by, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,3 +137,8 @@ def test_python_of_other_pages_is_python(page):
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "nm":
                 assert hasattr(nrmmix, node.attr)
+
+
+def test_the_page_on_plots_shows_every_kind():
+    shown = re.findall(r'\.plot\("(\w+)"', (ROOT / "vignettes" / "plots.py").read_text(encoding="utf-8"))
+    assert set(shown) == set(KINDS)

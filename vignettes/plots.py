@@ -1,4 +1,4 @@
-"""Pictures of every kind.  `make docs` runs this script and writes docs/plots.md."""
+"""Pictures of every kind.  `make docs` runs this script and writes docs/plots.md; needs statsmodels."""
 
 # %% [markdown]
 # # Plots
@@ -9,6 +9,7 @@
 # %%
 import numpy as np
 import pandas as pd
+import statsmodels.datasets as sets
 
 import nrmmix as nm
 
@@ -56,6 +57,37 @@ levels = nm.fit("petal_length_cm ~ species", iris, **run)
 levels.plot("mean")
 
 # %% [markdown]
+# ## Several covariates
+#
+# `effects` moves one covariate after the other over its values and holds the rest at their medians; `surface` shows two at once; `importance`
+# says which matter, by the slots that depend on them and by how far predictions move; `contrasts` are differences, between levels of a factor
+# or between two values of a number.
+
+# %%
+several = nm.fit("sepal_length_cm ~ petal_length_cm + sepal_width_cm + species", iris, rng=1)
+several.plot("effects", draws=100)
+
+# %%
+several.plot("surface", x=["petal_length_cm", "sepal_width_cm"], draws=100)
+
+# %%
+several.plot("importance", draws=100)
+
+# %%
+several.plot("contrasts", values={"species": ["setosa", "versicolor", "virginica"]}, draws=200)
+
+# %% [markdown]
+# ## Times until an event
+#
+# `survival` draws the probability of more than each time, beside the curve of Kaplan and Meier, which assumes nothing;
+# [Survival](survival.md) goes through such a fit.
+
+# %%
+heart = sets.heart.load_pandas().data.set_axis(["days", "died", "age"], axis=1)
+times = nm.fit("Surv(log(days), died) ~ 1", heart, rng=1)
+times.plot("survival", draws=200)
+
+# %% [markdown]
 # ## Chains
 
 # %%
@@ -81,6 +113,12 @@ regression.plot("clusters")
 
 # %%
 pair.plot("similarity")
+
+# %% [markdown]
+# How far the draws leave open to which cluster a row belongs:
+
+# %%
+pair.plot("uncertainty")
 
 # %% [markdown]
 # ## Checks

@@ -102,7 +102,7 @@ share, share_of_chains = (table.loc[inside, "coverage"].mean() for table in (own
 
 # %% [prose]
 # Bands of curves hold what one start takes for given, its codes, shrinkage and noise scale, and lack that rows could be divided otherwise than
-# some start has it. `python -m benchmarks.bands wave step --method vb` measures 90% bands of the mean, truth known, x uniform on
+# some start has it. `python -m benchmarks.bands line wave step --method vb --draws 200` measures 90% bands of the mean, truth known, x uniform on
 # two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. In shape
 # `four`, {sets_of_four} tables each, two of four covariates matter. Inside the data bands hold the mean in {share:.2f} of all points where
 # chains do in {share_of_chains:.2f}.
