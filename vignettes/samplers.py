@@ -136,70 +136,48 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 #
 # Gibbs, split-merge and tree-guided moves have the locations of atoms integrated out; slice, blocked and SNGP sampling, the samplers that Foti and
 # Williamson (2012) compare, draw them. Each is exact for the same posterior, but for the finite measures, whose prior is another.
-# The settings of the paper: three splits of the motorcycle data, of simulated mixtures that change with
-# time, and of the cosmic microwave background at 18 multipole moments; normal components, of known variance in the last two; 4,000 sweeps
-# after 1,000 (`python -m benchmarks.kernel_samplers --splits 3`). Scores are mean log densities of held-out rows, of the mean density over
+
+# %%
+import pandas as pd
+
+from nrmmix.report.recorded import recorded
+
+measured = recorded("kernel_samplers")
+told, runs = measured["settings"], pd.DataFrame(measured["results"]["runs"])
+runs["data"] = runs["data"].replace("synthetic", "simulated")
+mean = runs.groupby(["data", "kernel", "sampler"], sort=False).mean(numeric_only=True)
+columns = {"score": ".2f", "clusters": ".1f", "tau_clusters": ".0f", "tau_joint": ".0f", "seconds_100": ".3f", "ess_clusters": ".0f", "ess_score": ".0f"}
+lines = [
+    "| data and kernel | sampler | score | clusters | τ clusters | τ log joint | s / 100 sweeps | ESS clusters | ESS score |", "|---" * 9 + "|",
+]
+for (data, kernel, sampler), row in mean.iterrows():
+    lines.append(" | ".join([f"| {data}, {kernel}", sampler, *(format(row[name], form) for name, form in columns.items())]) + " |")
+as_table, uncentred = "\n".join(lines), measured["results"]["uncentred"][0]["tau"]
+apart = np.ptp(mean.loc[("microwave background", "box"), "score"].drop(["gibbs, 100 atoms", "blocked, 100 atoms"]))
+
+
+def gain(sampler, on_motorcycle):
+    """Effective draws a second beside those of Gibbs: the least and the most over data and kernels."""
+    draws = mean["ess_clusters"].unstack()
+    ratio = (draws[sampler] / draws["gibbs"])[(draws.index.get_level_values("data") == "motorcycle") == on_motorcycle]
+    return f"{ratio.min():.1f} to {ratio.max():.1f}"
+
+
+# %% [prose]
+# The settings of the paper: {told["splits"]} splits of the motorcycle data, of simulated mixtures that change with
+# time, and of the cosmic microwave background at 18 multipole moments; normal components, of known variance in the last two; {told["sweeps"]:,} sweeps
+# after {told["tune"]:,} (`python -m benchmarks.kernel_samplers --splits {told["splits"]}`). Scores are mean log densities of held-out rows, of the mean density over
 # draws; τ is in sweeps, of the number of clusters and of the log joint; effective draws (ESS), of the number of clusters and of the score, are
 # those of a second of CPU time.
 #
-# | data and kernel | sampler | score | clusters | τ clusters | τ log joint | s / 100 sweeps | ESS clusters | ESS score |
-# |---|---|---|---|---|---|---|---|---|
-# | motorcycle, box | gibbs | -0.36 | 7.8 | 65 | 32 | 0.050 | 33 | 47 |
-# |  | split_merge | -0.33 | 8.0 | 40 | 14 | 0.051 | 51 | 44 |
-# |  | tree | -0.32 | 7.7 | 71 | 14 | 0.057 | 41 | 69 |
-# |  | slice | -0.35 | 7.8 | 232 | 51 | 0.040 | 13 | 47 |
-# |  | sngp | -0.37 | 7.6 | 240 | 47 | 0.049 | 11 | 24 |
-# |  | gibbs, 100 atoms | -0.35 | 7.9 | 138 | 35 | 0.128 | 6 | 12 |
-# |  | blocked, 100 atoms | -0.34 | 7.9 | 156 | 46 | 0.119 | 6 | 19 |
-# | motorcycle, SE | gibbs | -0.45 | 7.8 | 35 | 20 | 0.060 | 50 | 58 |
-# |  | split_merge | -0.44 | 7.7 | 51 | 21 | 0.061 | 41 | 54 |
-# |  | tree | -0.45 | 7.7 | 28 | 8 | 0.134 | 39 | 52 |
-# |  | slice | -0.46 | 7.9 | 245 | 126 | 0.055 | 8 | 19 |
-# |  | sngp | -0.44 | 7.8 | 65 | 34 | 0.060 | 30 | 60 |
-# |  | gibbs, 100 atoms | -0.44 | 7.6 | 42 | 22 | 0.131 | 18 | 29 |
-# |  | blocked, 100 atoms | -0.45 | 7.6 | 112 | 64 | 0.129 | 8 | 21 |
-# | motorcycle, widths of atoms | gibbs | -0.51 | 7.5 | 46 | 26 | 0.091 | 34 | 46 |
-# |  | split_merge | -0.52 | 7.2 | 19 | 10 | 0.085 | 70 | 36 |
-# |  | tree | -0.51 | 7.1 | 27 | 13 | 0.128 | 37 | 28 |
-# |  | slice | -0.53 | 7.3 | 123 | 59 | 0.073 | 14 | 20 |
-# |  | sngp | -0.51 | 7.1 | 65 | 33 | 0.089 | 36 | 38 |
-# |  | gibbs, 100 atoms | -0.51 | 7.0 | 49 | 30 | 0.215 | 14 | 11 |
-# |  | blocked, 100 atoms | -0.52 | 6.9 | 77 | 51 | 0.208 | 7 | 7 |
-# | simulated, box | gibbs | -3.12 | 17.7 | 32 | 56 | 0.050 | 70 | 68 |
-# |  | split_merge | -3.12 | 17.3 | 23 | 32 | 0.051 | 101 | 71 |
-# |  | tree | -3.12 | 17.6 | 34 | 48 | 0.075 | 46 | 62 |
-# |  | slice | -3.12 | 18.0 | 107 | 172 | 0.031 | 33 | 69 |
-# |  | sngp | -3.12 | 17.7 | 31 | 62 | 0.046 | 71 | 44 |
-# |  | gibbs, 100 atoms | -3.12 | 17.3 | 40 | 61 | 0.058 | 44 | 58 |
-# |  | blocked, 100 atoms | -3.12 | 16.6 | 63 | 96 | 0.060 | 27 | 18 |
-# | simulated, SE | gibbs | -3.13 | 15.2 | 243 | 200 | 0.063 | 13 | 67 |
-# |  | split_merge | -3.13 | 16.3 | 196 | 127 | 0.071 | 8 | 59 |
-# |  | tree | -3.13 | 15.7 | 242 | 133 | 0.088 | 26 | 43 |
-# |  | slice | -3.13 | 17.8 | 271 | 258 | 0.033 | 18 | 49 |
-# |  | sngp | -3.12 | 17.0 | 98 | 75 | 0.043 | 42 | 102 |
-# |  | gibbs, 100 atoms | -3.13 | 15.0 | 191 | 117 | 0.059 | 25 | 62 |
-# |  | blocked, 100 atoms | -3.13 | 15.4 | 322 | 168 | 0.054 | 7 | 35 |
-# | microwave background, box | gibbs | -0.72 | 29.6 | 20 | 30 | 0.086 | 59 | 80 |
-# |  | split_merge | -0.65 | 30.0 | 22 | 143 | 0.083 | 55 | 76 |
-# |  | tree | -0.64 | 30.0 | 23 | 37 | 0.125 | 39 | 59 |
-# |  | slice | -0.65 | 30.0 | 93 | 126 | 0.042 | 29 | 57 |
-# |  | sngp | -0.69 | 29.9 | 31 | 36 | 0.057 | 58 | 154 |
-# |  | gibbs, 100 atoms | -0.61 | 30.0 | 20 | 33 | 0.088 | 60 | 76 |
-# |  | blocked, 100 atoms | -0.62 | 29.7 | 64 | 166 | 0.068 | 27 | 47 |
-# | microwave background, SE | gibbs | -0.53 | 32.7 | 33 | 25 | 0.114 | 41 | 100 |
-# |  | split_merge | -0.53 | 32.7 | 21 | 20 | 0.120 | 46 | 58 |
-# |  | tree | -0.53 | 32.2 | 17 | 17 | 0.122 | 55 | 71 |
-# |  | slice | -0.53 | 31.5 | 53 | 81 | 0.040 | 52 | 82 |
-# |  | sngp | -0.53 | 32.3 | 19 | 24 | 0.046 | 120 | 162 |
-# |  | gibbs, 100 atoms | -0.53 | 31.1 | 22 | 20 | 0.119 | 38 | 78 |
-# |  | blocked, 100 atoms | -0.53 | 31.3 | 37 | 43 | 0.057 | 50 | 112 |
+# {as_table}
 #
-# The samplers agree on scores and clusters, but on the microwave background with a box: there scores of one model differ by up to 0.08, which
+# The samplers agree on scores and clusters, but on the microwave background with a box: there scores of one model differ by up to {apart:.2f}, which
 # says that single chains of this length have not converged. A τ of 100 and more means fewer than 40 effective draws. A sweep of slice sampling
-# takes no more time than one of Gibbs, and slice and blocked sampling lose by what they draw: components and locations. Split-merge (three
-# sequential proposals and a Gibbs sweep) gains most where atoms have widths of their own, twice the effective draws of Gibbs, and costs
-# little; tree-guided moves take longer. None is best on all of these data; `"auto"` is split-merge with Gibbs, for the widths of atoms are the
-# default.
+# takes no more time than one of Gibbs, and slice and blocked sampling lose by what they draw: components and locations. Effective draws of the
+# number of clusters, beside those of Gibbs: split-merge (three sequential proposals and a Gibbs sweep) {gain("split_merge", True)} times on the motorcycle
+# data and {gain("split_merge", False)} times on the others, tree-guided moves {gain("tree", True)} and {gain("tree", False)} times. None is best on all of these data; `"auto"`
+# is split-merge with Gibbs, for the widths of atoms are the default.
 #
 # On one split of the motorcycle data, four chains with 20,000 sweeps of each sampler agree on the posterior means of the number of clusters, of
 # the mass and of the held-out score, with both kernels of the table that have one width: no sampler differs from Gibbs by more than 1.6 Monte
@@ -208,7 +186,7 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 #
 # The paper reports -0.90 and -1.19 (slice and finite, box) and -0.87 and -0.99 (SE) on the motorcycle data, -2.67 to -2.78 on its simulated
 # data, whose means it does not state, and -0.15 to -0.41 on the microwave background, which we do not reach. Its autocorrelation times of
-# 2,159 to 2,497 say nothing of mixing: of a number that is not centred, 5,000 independent draws have 2,306.
+# 2,159 to 2,497 say nothing of mixing: of a number that is not centred, 5,000 independent draws have {uncentred:,.0f}.
 #
 # ## Limits
 #
