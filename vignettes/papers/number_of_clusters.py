@@ -5,10 +5,10 @@
 #
 # A mixture that does not fix the number of clusters still has a prior of it, and of what a cluster looks like. Where that prior is wrong for
 # the table, one lump falls into pieces, or groups that everyone sees are one cluster. This page says what `nm.fit` finds by default
-# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 20 columns. Figures
-# are those of `python -m benchmarks.number_of_clusters --columns 1 2 5 10 20 --rows 60 200 --seconds 30`; cells of 50 columns and of 1,000
-# rows have not been measured. Beside it are `BayesianGaussianMixture` of scikit-learn (20 components, full covariance)
-# and Gaussian mixtures of 1 to 8 components and four kinds of covariance, of which BIC chooses.
+# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 50 columns. Figures
+# are those of `python -m benchmarks.number_of_clusters`: 500 draws of each chain after 500 iterations. Beside it are `BayesianGaussianMixture`
+# of scikit-learn (20 components, full covariance) and Gaussian mixtures of 1 to 8 components and four kinds of covariance, of which BIC
+# chooses.
 #
 # ## A fit
 
@@ -46,6 +46,7 @@ pd.crosstab(labels, fit.partition().labels, rownames=["truth"], colnames=["clust
 # %%
 found = recorded("number_of_clusters")
 cells = pd.DataFrame(found["results"]["cells"])
+no_answer = cells[cells["how"] == "no draw"]
 STYLE = {"nrmmix": ("#0072B2", "-"), "nrmmix, vb": ("#56B4E9", "--"), "BayesianGaussianMixture": ("#D55E00", "-"), "BIC": ("0.5", ":")}
 
 
@@ -77,6 +78,9 @@ normal = cells[cells["shape"].isin(["normal", "uniform"])].pivot_table(index="co
 normal[list(STYLE)].round(1)
 
 # %% [prose]
+# Chains had {", ".join(f"{limit:.0f}" for limit in sorted(cells["limit"].unique()))} seconds on two cores that had other work. Where no draw came of them there is no answer, and no point: {len(no_answer)} of {(cells["method"] == "nrmmix").sum()} tables,
+# of {no_answer["rows"].min():,} rows and {" and ".join(map(str, sorted(no_answer["columns"].unique())))} columns. That many rows of that many columns take longer: give them minutes, or `method="vb"`.
+#
 # Mean numbers of clusters of one lump; the table is of the normal and the uniform one, over all numbers of rows. The default has at most
 # {normal["nrmmix"].max():.1f} on average, `BayesianGaussianMixture` up to {normal["BayesianGaussianMixture"].max():.0f}. A skewed lump, and one with heavy tails, is a
 # mixture of several normal components to every method that has only these; what is said of them is their density, and
