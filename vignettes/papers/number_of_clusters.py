@@ -65,12 +65,12 @@ fig, axes = plt.subplots(len(rows), 4, figsize=(9, 2.2 * len(rows)), sharex=True
 for of_rows, n in zip(axes, rows, strict=True):
     for ax, (shape, title) in zip(of_rows, lumps.items(), strict=True):
         lines(ax, cells[(cells["shape"] == shape) & (cells["rows"] == n)], "clusters")
-        ax.set_title(f"{title}, {n:,} rows", fontsize=9)
+        ax.set_title(f"{title}, {n:,} rows", fontsize=8)
         ax.set_yscale("log")
     of_rows[0].set_ylabel("clusters")
 for ax in axes[-1]:
     ax.set_xlabel("columns")
-axes[0, 0].legend(fontsize=7, frameon=False)
+fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8, frameon=False)
 fig
 
 # %%
@@ -94,11 +94,11 @@ fig, axes = plt.subplots(len(rows), 4, figsize=(9, 2.2 * len(rows)), sharex=True
 for of_rows, n in zip(axes, rows, strict=True):
     for ax, shape in zip(of_rows, groups, strict=True):
         lines(ax, cells[(cells["shape"] == shape) & (cells["rows"] == n)], "adjusted Rand")
-        ax.set_title(f"{shape}, {n:,} rows", fontsize=9)
+        ax.set_title(f"{shape}, {n:,} rows", fontsize=8)
     of_rows[0].set_ylabel("adjusted Rand index")
 for ax in axes[-1]:
     ax.set_xlabel("columns")
-axes[0, 0].legend(fontsize=7, frameon=False)
+fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8, frameon=False)
 fig
 
 # %%
