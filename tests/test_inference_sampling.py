@@ -148,6 +148,7 @@ def test_a_start_whose_components_are_used_up_says_so():
         ({"method": "gibs"}, "did you mean 'gibbs'"),
         ({"method": 3}, "method must be a name or a move"),
         ({"init": "random"}, "init must be one of 'sequential', 'one', 'each'"),
+        ({"init": None}, "labels, or fits of the same rows, not None"),
         ({"init": [0, 1]}, "init"),
         ({"init": np.zeros((3, 82), int), "chains": 2}, "labels for 3 chains but chains=2"),
         ({"init": np.full(82, 0.5)}, "init"),

@@ -27,6 +27,8 @@ MAX_FROM_ONE, MAX_FROM_EACH = 3000, 500  # rows: beyond them the first sweeps ta
 
 def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
     """Labels (chains, n) of the starts; UNASSIGNED for observations that enter one by one, others below it where they do by trees."""
+    if init is None:
+        raise ValueError(f"init must be one of {quoted(INITS)}, labels, or fits of the same rows, not None.")
     if isinstance(init, str):
         if init not in INITS:
             raise ValueError(f"init must be one of {quoted(INITS)} or labels, not {init!r}{did_you_mean(init, INITS)}")
