@@ -7,11 +7,10 @@ entry points       `entry`, with a signature: `EMPTY_T`, `UPDATE_T`, `SCORE_T`, 
                    `SCORE_FOUR_T`, `TRANSFER_T`, `BOUND_T`; `MOVE_T`; `COVARIATE_T`.
                    They give back a status: `DONE`, `NEED_ROOM` for more columns, `BROKEN`, `LOST_PRECISION`, `STALE`
 a family           `Family`, `Entries`, `Packed`, `Observed`, `Counts`, `Parameter`, `Distribution` of a response, `RowError`; in
-                   entry points the columns of a block, `Block.FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`,
-                   `CONSTANT`
+                   entry points the columns of a `Block`: `FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`, `CONSTANT`
 a prior            `GibbsType`
 a move             `Move`, `ScratchSize`; `only_conjugate`, `only_conjugate_mixtures`, `only_with_unions`, reasons to refuse a model; in
-                   entry points `Count.CLUSTERS` and `Count.CURSOR`, places in `state.num`, `gibbs_one`, `redraw_cells`
+                   entry points `CLUSTERS` and `CURSOR` of `Count`, places in `state.num`, `gibbs_one`, `redraw_cells`
 a covariate kernel `CovariateKernel`
 a picture          `kind`, and `suits_all` for one that suits every model
 ================== =================================================================================================================

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.pages import parts_of
 
 from nrmmix.plots import KINDS
 from nrmmix.report.vignette import cells, made_by, run
@@ -27,8 +28,7 @@ def test_every_script_has_its_page_and_no_page_is_left_over():
 def test_a_page_has_all_cells_of_its_script(script):
     page = (ROOT / "docs" / f"{script.stem}.md").read_text(encoding="utf-8")
     for cell in cells(script.read_text(encoding="utf-8")):
-        parts = re.split(r"(?<!\\)\n", cell.text) if cell.kind == "bash" else [cell.text]
-        assert all(part in page for part in parts), f"line {cell.line}: run `make docs`"
+        assert all(part in page for part in parts_of(cell)), f"line {cell.line}: run `make docs`"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

@@ -7,11 +7,12 @@ import statistics
 from pathlib import Path
 
 import pytest
+from support.pages import parts_of
 
 import nrmmix as nm
 from nrmmix.plots import kinds
 from nrmmix.report.recorded import FAST
-from nrmmix.report.vignette import BRACES, cells, made_by, play, shortened
+from nrmmix.report.vignette import cells, made_by, play, shortened
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((ROOT / "vignettes" / "papers").glob("*.py"))
@@ -80,13 +81,7 @@ def test_every_script_has_its_page_and_no_page_is_left_over():
 def test_a_page_has_all_cells_of_its_script(script):
     page = page_of(script)
     for cell in cells(script.read_text(encoding="utf-8")):
-        parts = [cell.text]
-        if cell.kind == "prose":  # what stands between the braces is filled in
-            plain = BRACES.sub("\0", cell.text.replace("{{", "\1").replace("}}", "\2"))
-            parts = plain.replace("\1", "{").replace("\2", "}").split("\0")
-        elif cell.kind == "bash":
-            parts = re.split(r"(?<!\\)\n", cell.text)
-        assert all(part.strip("\n") in page for part in parts), f"line {cell.line}: run `make vignettes`"
+        assert all(part in page for part in parts_of(cell)), f"line {cell.line}: run `make vignettes`"
 
 
 @names

@@ -13,20 +13,15 @@ import numpy as np
 
 from nrmmix.extending import (
     COMBINE_T,
-    CONSTANT,
     DENSITY_T,
     DONE,
     EMPTY_T,
-    FIRST,
-    LAST,
     MARGINAL_T,
     MEAN_T,
-    MEANS,
     SAMPLE_T,
     SCORE_T,
-    STAT,
-    THETA,
     UPDATE_T,
+    Block,
     Distribution,
     Entries,
     Family,
@@ -42,28 +37,28 @@ from nrmmix.extending import (
 
 @entry(EMPTY_T)
 def empty(rows, stat, block, k):
-    for r in range(2 * (block[LAST] - block[FIRST])):
-        stat[block[STAT] + r, k] = 0.0
+    for r in range(2 * (block[Block.LAST] - block[Block.FIRST])):
+        stat[block[Block.STAT] + r, k] = 0.0
     return DONE
 
 
 @entry(UPDATE_T)
 def update(rows, stat, block, k, i, sign):
-    for j in range(block[LAST] - block[FIRST]):
-        x = rows.y[i, block[FIRST] + j]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        x = rows.y[i, block[Block.FIRST] + j]
         if x == x:  # a missing cell counts nowhere
-            stat[block[STAT] + 2 * j, k] += sign
-            stat[block[STAT] + 2 * j + 1, k] += sign * x
+            stat[block[Block.STAT] + 2 * j, k] += sign
+            stat[block[Block.STAT] + 2 * j + 1, k] += sign * x
     return DONE
 
 
 @entry(SCORE_T)
 def score(rows, stat, work, out, block, K, i, own):
-    for j in range(block[LAST] - block[FIRST]):
-        x = rows.y[i, block[FIRST] + j]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        x = rows.y[i, block[Block.FIRST] + j]
         if x == x:
-            n, total = stat[block[STAT] + 2 * j], stat[block[STAT] + 2 * j + 1]
-            shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
+            n, total = stat[block[Block.STAT] + 2 * j], stat[block[Block.STAT] + 2 * j + 1]
+            shape, rate = rows.constant[block[Block.CONSTANT] + 2 * j], rows.constant[block[Block.CONSTANT] + 2 * j + 1]
             for k in range(K):
                 itself = 1.0 if k == own else 0.0
                 a, b = shape + n[k] - itself, rate + total[k] - itself * x
@@ -74,51 +69,51 @@ def score(rows, stat, work, out, block, K, i, own):
 @entry(MARGINAL_T)
 def marginal(rows, stat, block, k):
     value = 0.0
-    for j in range(block[LAST] - block[FIRST]):
-        n, total = stat[block[STAT] + 2 * j, k], stat[block[STAT] + 2 * j + 1, k]
-        shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        n, total = stat[block[Block.STAT] + 2 * j, k], stat[block[Block.STAT] + 2 * j + 1, k]
+        shape, rate = rows.constant[block[Block.CONSTANT] + 2 * j], rows.constant[block[Block.CONSTANT] + 2 * j + 1]
         value += math.lgamma(shape + n) - math.lgamma(shape) + shape * math.log(rate) - (shape + n) * math.log(rate + total)
     return value
 
 
 @entry(SAMPLE_T)
 def sample(rows, stat, theta, block, k, m, rng):
-    for j in range(block[LAST] - block[FIRST]):
-        n, total = stat[block[STAT] + 2 * j, k], stat[block[STAT] + 2 * j + 1, k]
-        shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
-        theta[block[THETA] + j, m] = rng.standard_gamma(shape + n) / (rate + total)
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        n, total = stat[block[Block.STAT] + 2 * j, k], stat[block[Block.STAT] + 2 * j + 1, k]
+        shape, rate = rows.constant[block[Block.CONSTANT] + 2 * j], rows.constant[block[Block.CONSTANT] + 2 * j + 1]
+        theta[block[Block.THETA] + j, m] = rng.standard_gamma(shape + n) / (rate + total)
     return DONE
 
 
 @entry(DENSITY_T)
 def density(rows, theta, work, out, block, M, i):
-    for j in range(block[LAST] - block[FIRST]):
-        x = rows.y[i, block[FIRST] + j]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        x = rows.y[i, block[Block.FIRST] + j]
         if x == x:
             for m in range(M):
-                out[m] += math.log(theta[block[THETA] + j, m]) - theta[block[THETA] + j, m] * x
+                out[m] += math.log(theta[block[Block.THETA] + j, m]) - theta[block[Block.THETA] + j, m] * x
     return DONE
 
 
 @entry(MEAN_T)
 def mean(rows, stat, out, block, k, i):
-    for j in range(block[LAST] - block[FIRST]):
-        shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
-        out[block[MEANS] + j] = (rate + stat[block[STAT] + 2 * j + 1, k]) / (shape + stat[block[STAT] + 2 * j, k] - 1.0)
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        shape, rate = rows.constant[block[Block.CONSTANT] + 2 * j], rows.constant[block[Block.CONSTANT] + 2 * j + 1]
+        out[block[Block.MEANS] + j] = (rate + stat[block[Block.STAT] + 2 * j + 1, k]) / (shape + stat[block[Block.STAT] + 2 * j, k] - 1.0)
     return DONE
 
 
 @entry(MEAN_T)
 def mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = 1.0 / theta[block[THETA] + j, m]
+    for j in range(block[Block.LAST] - block[Block.FIRST]):
+        out[block[Block.MEANS] + j] = 1.0 / theta[block[Block.THETA] + j, m]
     return DONE
 
 
 @entry(COMBINE_T)
 def combine(rows, source, target, block, k, m):
-    for r in range(2 * (block[LAST] - block[FIRST])):
-        target[block[STAT] + r, m] += source[block[STAT] + r, k]
+    for r in range(2 * (block[Block.LAST] - block[Block.FIRST])):
+        target[block[Block.STAT] + r, m] += source[block[Block.STAT] + r, k]
     return DONE
 
 
