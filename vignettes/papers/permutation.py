@@ -263,7 +263,7 @@ fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", 
 fig
 
 # %% [prose]
-# Panels as in the paper's Figure 3: {told['seeds']} runs (the paper: five), band from the lowest to the highest, line their median. Log joint densities are
+# Panels as in the paper's Figure 3: {told['seeds']} runs, as the paper has, band from the lowest to the highest, line their median. Log joint densities are
 # on a scale where one cluster is 0 and the truth 1; for digits (i) and words (j), which have no truth, 1 is the best that any run found. Seconds are CPU time
 # of one thread ({found['machine']['processor']}, {found['date']}), {told['seconds']:g} s a run, {told['longer']['i']:g} times as long for i and j.
 #
