@@ -78,7 +78,7 @@ normal = cells[cells["shape"].isin(["normal", "uniform"])].pivot_table(index="co
 normal[list(STYLE)].round(1)
 
 # %% [prose]
-# Chains had {", ".join(f"{limit:.0f}" for limit in sorted(cells["limit"].unique()))} seconds on two cores that had other work. Where no draw came of them there is no answer, and no point: {len(no_answer)} of {(cells["method"] == "nrmmix").sum()} tables,
+# Chains had {", ".join(f"{limit:.0f}" for limit in sorted(cells["limit"].unique()))} seconds (`--seconds`) on two cores that had other work. Where no draw came of them there is no answer, and no point: {len(no_answer)} of {(cells["method"] == "nrmmix").sum()} tables,
 # of {no_answer["rows"].min():,} rows and {" and ".join(map(str, sorted(no_answer["columns"].unique())))} columns. That many rows of that many columns take longer: give them minutes, or `method="vb"`.
 #
 # Mean numbers of clusters of one lump; the table is of the normal and the uniform one, over all numbers of rows. The default has at most
