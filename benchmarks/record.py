@@ -75,6 +75,20 @@ def read(path: Any) -> dict[str, Any]:
     return json.loads(place.read_text(encoding="utf-8"))
 
 
+def kept(path: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what an earlier run with these settings has left in a file: its tables by name; none where there is no file.
+
+    A ValueError says so where the file is of a run with other settings.
+    """
+    if not path or not Path(path).is_file():
+        return {}
+    before = read(path)
+    told = {name: before["settings"].get(name) for name in settings}
+    if told != _plain(settings):
+        raise ValueError(f"{str(path)!r} is of a run with {told}, not {dict(settings)}; name another file.")
+    return before["results"]
+
+
 def option(parser: argparse.ArgumentParser) -> None:
     """Give a parser the option `--json FILE`."""
     parser.add_argument("--json", metavar="FILE.json", help="write what was measured to this file too")

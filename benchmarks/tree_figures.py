@@ -1,6 +1,6 @@
 """Experiments of Lee & Choi (2015, figures 3 to 5): its samplers, and the tree-guided moves that are exact, on its three data sets.
 
-    [NRMMIX_DATA_DIR=...] python -m benchmarks.tree_figures [--toy 2] [--large 12] [--words 20] [--seeds 3] [--json FILE.json]
+    [NRMMIX_DATA_DIR=...] python -m benchmarks.tree_figures [--toy 10] [--large 120] [--words 60] [--seeds 10 3 3] [--json FILE.json]
 
 Every chain starts as the paper's do, from trees on which points are put at random (words: from incremental clustering), and is followed for
 so many CPU seconds of one thread, the start included.  Of each: the joint log likelihood against time; the best of it; then, from where it
@@ -10,14 +10,16 @@ is log p(X, partition, u) of the chain.  Without the files of the paper's data s
 
 "published" is the sampler as the paper describes it (G = 20, D = 2), whose draws do not follow the posterior; "exact" is method "tree".
 SM is a split or merge by Jain & Neal's proposal, then a Gibbs sweep.
+
+Seeds are those of the three data sets, in this order.  Where the file of `--json` has runs already, those that it lacks are added: more
+seeds, or what a run that was ended has left.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
-from statistics import median
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,70 +64,73 @@ def followed(
     }
 
 
-def table(figure: str, prior: str, model: nm.Model, of_dp: nm.Model | None, chosen: dict[str, Any], start: str, seconds: float, seeds: int,
-          truth: float | None) -> Iterator[dict[str, Any]]:
-    for method, moves in chosen.items():
-        rows = [followed(model, of_dp, moves, start, seed, seconds, truth, BLOCKS[figure]) for seed in range(seeds)]
-        best, reached, rate, each = (median(row[name] for row in rows) for name in ("best", "reached", "ess_a_second", "each"))
-        print(f"{figure} {prior:<5}{method:<12}best {best:13.2f}  truth after {reached:7.3g} s  ESS a second {rate:8.3g}  "
-              f"{1e3 * each:9.3g} ms  log r {rows[0]['log_ratio']}  K {[row['clusters'] for row in rows]}", flush=True)
-        for seed, row in enumerate(rows):
-            yield {"figure": figure, "prior": prior, "method": method, "seed": seed, "truth": truth, **row}
+def table(
+    rows: list[dict[str, Any]], keep: Callable[[], None], figure: str, prior: str, model: nm.Model, of_dp: nm.Model | None,
+    chosen: dict[str, Any], start: str, seconds: float, seeds: int, truth: float | None,
+) -> None:
+    """Add the runs that `rows` lacks, seed by seed, so that a run that is ended has some of every method."""
+    for seed in range(seeds):
+        for method, moves in chosen.items():
+            told = {"figure": figure, "prior": prior, "method": method, "seed": seed}
+            if any(told.items() <= row.items() for row in rows):
+                continue
+            row = followed(model, of_dp, moves, start, seed, seconds, truth, BLOCKS[figure])
+            rows.append({**told, "truth": truth, **row})
+            keep()
+            print(f"{figure} {prior:<5}{method:<12}seed {seed}: best {row['best']:13.2f}  truth after {row['reached']:7.3g} s  ESS a s "
+                  f"{row['ess_a_second']:8.3g}  {1e3 * row['each']:9.3g} ms  log r {row['log_ratio']}  K {row['clusters']}", flush=True)
 
 
 def dials(model: nm.Model, seeds: int, iterations: int = 100) -> list[dict[str, Any]]:
-    """The published sampler by iterations, for numbers of global moves and depths of local ones: mean log joints over seeds."""
+    """The published sampler by iterations, for numbers of global moves and depths of local ones: log joints of each seed."""
     rows = []
     chosen = [("G", G, nm.PublishedTreeGuided(global_moves=G, depth=2)) for G in (1, 5, 10, 15, 20)]
     chosen += [("D", D, nm.PublishedTreeGuided(global_moves=20, depth=D)) for D in (1, 2, 3, 4)]
     for dial, value, move in chosen:
-        seen = []
         for seed in range(seeds):
             runner = trees.begun(model, move, "ibhc_noisy", seed)
             one = [runner.log_joint]
             for _ in range(iterations):
                 runner.go(1)
                 one.append(runner.log_joint)
-            seen.append(one)
-        rows.append({"dial": dial, "value": value, "log_joint": np.mean(seen, axis=0)})
+            rows.append({"dial": dial, "value": value, "seed": seed, "log_joint": one})
     return rows
 
 
-def run(toy: float, large: float, words: float, seeds: int, path: str | None) -> None:
+def run(toy: float, large: float, words: float, seeds: tuple[int, int, int], path: str | None) -> None:
     (name, (X, labels)), (large_name, (Y, of_large)) = list(data_sets().items())[:2]
-    results: dict[str, list[dict[str, Any]]] = {"runs": []}
-    settings = {"toy": toy, "large": large, "words": words, "seeds": seeds, "data": [name, large_name, ""]}
+    texts = "NIPS" if os.environ.get("NRMMIX_DATA_DIR") else "simulated documents"
+    settings = {"toy": toy, "large": large, "words": words, "data": [name, large_name, texts]}
+    results = record.kept(path, settings)
+    runs = results.setdefault("runs", [])
 
     def keep() -> None:
         if path is not None:
-            record.write(path, "tree_figures", settings, results)
+            record.write(path, "tree_figures", settings | {"seeds": list(seeds)}, results)
 
     of_dp, truth = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X)), trees.at_true_clusters(labels)
     of_nggp = nm.Model(data=X, prior=trees.sampled_nggp(), family=nm.lee_choi_base(X))
     for prior, model in (("DP", of_dp), ("NGGP", of_nggp)):
-        results["runs"] += table("3", prior, model, of_dp, methods(), "ibhc_noisy", toy, seeds, of_dp.log_joint(truth))
-    results["dials"] = dials(of_dp, seeds)
-    keep()
+        table(runs, keep, "3", prior, model, of_dp, methods(), "ibhc_noisy", toy, seeds[0], of_dp.log_joint(truth))
+    if "dials" not in results:
+        results["dials"] = dials(of_dp, seeds[0])
+        keep()
     if large:
         family = nm.lee_choi_base(Y)
         of_dp = nm.Model(data=Y, prior=nm.DirichletProcess(1.0), family=family)
         model = nm.Model(data=Y, prior=trees.sampled_nggp(), family=family)
         level = of_dp.log_joint(trees.at_true_clusters(of_large))
-        results["runs"] += table("4", "NGGP", model, of_dp, methods(2000), "ibhc_noisy", large, seeds, level)
-        keep()
+        table(runs, keep, "4", "NGGP", model, of_dp, methods(2000), "ibhc_noisy", large, seeds[1], level)
     if words:
-        has_files = bool(os.environ.get("NRMMIX_DATA_DIR"))
-        settings["data"][2], counts = ("NIPS", trees.nips()) if has_files else ("simulated documents", trees.twin())
-        model = nm.Model(data=counts, prior=trees.sampled_nggp(), family=nm.Multinomial(0.1))
-        results["runs"] += table("5", "NGGP", model, None, methods(300), "ibhc", words, 1, None)
-        keep()
+        model = nm.Model(data=trees.nips() if texts == "NIPS" else trees.twin(), prior=trees.sampled_nggp(), family=nm.Multinomial(0.1))
+        table(runs, keep, "5", "NGGP", model, None, methods(300), "ibhc", words, seeds[2], None)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for option, seconds in (("toy", 2.0), ("large", 12.0), ("words", 20.0)):
+    for option, seconds in (("toy", 10.0), ("large", 120.0), ("words", 60.0)):
         parser.add_argument(f"--{option}", type=float, default=seconds, help=f"CPU seconds of each chain (default {seconds:g}; 0: none)")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs=3, default=(10, 3, 3), help="runs of each method by data set (default 10 3 3)")
     record.option(parser)
     chosen = parser.parse_args()
-    run(chosen.toy, chosen.large, chosen.words, chosen.seeds, chosen.json)
+    run(chosen.toy, chosen.large, chosen.words, tuple(chosen.seeds), chosen.json)

@@ -142,7 +142,7 @@ def run(
     json: str | None = None,
 ) -> None:
     settings = {"components": components, "others": others}
-    tables = kept(json, settings)
+    tables = record.kept(json, settings)
     for name in names:
         problem, rows = PROBLEMS[name](), tables.setdefault(name, [])
         started = time.process_time()
@@ -159,17 +159,6 @@ def run(
                 rows.append(_say(f"  {what}, seed {seed}", *_fit(model, method, seed), rows[0]["bound"], model, problem.labels))
                 if json:
                     record.write(json, "variational", settings | {"seeds": seeds}, tables)
-
-
-def kept(path: str | None, settings: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """What an earlier run has left in the file: its tables by problem."""
-    if not path or not Path(path).is_file():
-        return {}
-    before = record.read(path)
-    told = {name: before["settings"].get(name) for name in settings}
-    if told != settings:
-        raise ValueError(f"{path!r} is of a run with {told}, not {settings}; name another file.")
-    return before["results"]
 
 
 def of_a_pass() -> None:

@@ -202,12 +202,19 @@ def test_figures_of_the_tree_paper(monkeypatch, tmp_path):
     sets = {name: nm.datasets.simulate_mixture(80, dim=2, n_clusters=3, rng=seed)[:2] for seed, name in enumerate(("few", "more"))}
     monkeypatch.setattr(tree_figures, "data_sets", lambda: sets)
     monkeypatch.setattr(tree_figures, "BLOCKS", {"3": 10, "4": 10})
-    tree_figures.run(0.05, 0.0, 0.0, 1, str(tmp_path / "trees.json"))
-    found = record.read(tmp_path / "trees.json")
+    path = str(tmp_path / "trees.json")
+    tree_figures.run(0.05, 0.0, 0.0, (1, 1, 1), path)
+    found = record.read(path)
     rows = found["results"]["runs"]
     assert [(row["prior"], row["method"]) for row in rows] == [(prior, m) for prior in ("DP", "NGGP") for m in tree_figures.methods()]
     assert all(row["best"] >= max(row["log_joint"]) - 1e-4 for row in rows)
-    assert {row["dial"] for row in found["results"]["dials"]} == {"G", "D"} and found["settings"]["data"] == ["few", "more", ""]
+    assert {row["dial"] for row in found["results"]["dials"]} == {"G", "D"} and found["settings"]["data"][:2] == ["few", "more"]
+
+    tree_figures.run(0.05, 0.0, 0.0, (2, 1, 1), path)  # the seed that is lacking, and no other
+    more = record.read(path)["results"]["runs"]
+    assert more[: len(rows)] == rows and {row["seed"] for row in more[len(rows) :]} == {1} and len(more) == 2 * len(rows)
+    with pytest.raises(ValueError, match=r"is of a run with .*'toy': 0\.05"):
+        tree_figures.run(0.06, 0.0, 0.0, (2, 1, 1), path)
 
 
 def test_an_autocorrelation_time_that_is_not_centred():
