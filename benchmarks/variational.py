@@ -1,12 +1,14 @@
 """Variational inference on problems with a known answer: CPU seconds of `fit`, clusters and bound.
 
-    python -m benchmarks.variational [PROBLEM ...] [--seeds 3] [--components K] [--others] [--json FILE.json]
+    python -m benchmarks.variational [PROBLEM ...] [--seeds 3] [--components K] [--others] [--random] [--json FILE.json]
 
 Of each problem first full inference started at the true labels; then fits from one component with births and merges, where `--components`
-is given also from K with merges alone, and with `--others` full and stochastic inference and GreedyMerge from K or 25.  Steps of stochastic
-inference are (t + delay)^-kappa in the three settings of the paper: a) kappa 0.5, delay 10, b) 0.5, 100, c) 0.9, 10.  Where the file of
-`--json` has fits already, those that it lacks are added: more seeds, or what a run that was ended has left.  A problem called `pass`
-compares a pass with its two products and the forming of statistics, and with twice the rows.
+is given also from K with merges alone, and with `--others` full and stochastic inference and GreedyMerge from K or 25; with `--random`
+these start from K rows at random too, beside those that k-means++ chooses.  Steps of stochastic inference are (t + delay)^-kappa in the
+three settings of the paper: a) kappa 0.5, delay 10, b) 0.5, 100, c) 0.9, 10.  Where the file of `--json` has fits already, those that it
+lacks are added: more seeds, other methods (`--only`), or what a run that was ended has left.  `--means` draws the mean images of the
+clusters of the best fit from one component, where rows are images.  A problem called `pass` compares a pass with its two products and the
+forming of statistics, and with twice the rows.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Problem(NamedTuple):
     labels: np.ndarray
     family: Any
     mass: Any
+    images: np.ndarray | None = None  # (n, height, width) that rows were made of
 
 
 def zero_mean(n: int, d: int, K: int, seed: int) -> Problem:
@@ -81,10 +84,11 @@ def mnist() -> Problem:
     if not folder:
         raise SystemExit("NRMMIX_DATA_DIR must name the folder of mnist_train60k.npz, which does not come with the package.")
     with np.load(Path(folder) / "mnist_train60k.npz") as kept:
-        X, labels = kept["images"].reshape(len(kept["labels"]), -1) / 255.0, kept["labels"].astype(np.int64)
+        images, labels = kept["images"].reshape(-1, 28, 28), kept["labels"].astype(np.int64)
+    X = images.reshape(len(images), -1) / 255.0
     X -= X.mean(axis=0)
     _, axes = np.linalg.eigh(X.T @ X)
-    return Problem(X @ axes[:, :-51:-1], labels, nm.Gaussian(), nm.Gamma(1.0, 1.0))
+    return Problem(X @ axes[:, :-51:-1], labels, nm.Gaussian(), nm.Gamma(1.0, 1.0), images)
 
 
 STEPS = {"a": (0.5, 10.0), "b": (0.5, 100.0), "c": (0.9, 10.0)}  # kappa and delay (Hughes and Sudderth 2013, section 4)
@@ -123,25 +127,24 @@ def _alignment(found: np.ndarray, labels: np.ndarray) -> float:
 
 
 def methods_of(n: int, components: int | None, others: bool) -> dict[str, Any]:
-    """Methods of a problem of n rows by what is said of them."""
-    methods: dict[str, Any] = {"memoized, from 1": nm.MemoizedVB()}
+    """Methods that start from several components, of a problem of n rows, by what is said of them."""
+    start, methods = components or 25, dict[str, Any]()
     if components is not None:
-        methods |= {f"memoized, from {components}": nm.MemoizedVB(components=components, births=False)}
+        methods[f"memoized, from {components}"] = nm.MemoizedVB(components=components, births=False)
     if others:
-        start = components or 25
-        methods |= {f"full, from {start}": nm.VB(components=start, merges=False)}
+        methods[f"full, from {start}"] = nm.VB(components=start, merges=False)
         for name, (kappa, delay) in STEPS.items():
-            methods |= {f"stochastic {name}, from {start}": nm.StochasticVB(components=start, kappa=kappa, delay=delay)}
+            methods[f"stochastic {name}, from {start}"] = nm.StochasticVB(components=start, kappa=kappa, delay=delay)
         greedy = nm.MemoizedVB(components=start, births=False, merges="greedy", batches=max(n // 1000, 1))
-        methods |= {f"GreedyMerge, from {start}": greedy}
+        methods[f"GreedyMerge, from {start}"] = greedy
     return methods
 
 
 def run(
     names: tuple[str, ...] = ("zero_mean", "topics"), seeds: int = 1, components: int | None = None, others: bool = False,
-    json: str | None = None,
+    json: str | None = None, random: bool = False, means: str | None = None, only: tuple[str, ...] = (),
 ) -> None:
-    settings = {"components": components, "others": others}
+    settings = {"components": components}
     tables = record.kept(json, settings)
     for name in names:
         problem, rows = PROBLEMS[name](), tables.setdefault(name, [])
@@ -152,13 +155,39 @@ def run(
         if not rows:
             truth, seconds = _fit(model, nm.MemoizedVB(births=False, passes=300), 0, problem.labels)
             rows.append(_say("  from the true labels", truth, seconds, truth.elbo, model, problem.labels))
+        several = methods_of(model.n_obs, components, others)
+        chosen = {"memoized, from 1": (nm.MemoizedVB(), "k-means++")} | {what: (method, "k-means++") for what, method in several.items()}
+        if random:
+            chosen |= {f"{what} at random": (method, "random") for what, method in several.items()}
         for seed in range(1, seeds + 1):
-            for what, method in methods_of(model.n_obs, components, others).items():
-                if any(row["fit"] == f"{what}, seed {seed}" for row in rows):
+            for what, (method, init) in chosen.items():
+                if (only and not what.startswith(only)) or any(row["fit"] == f"{what}, seed {seed}" for row in rows):
                     continue
-                rows.append(_say(f"  {what}, seed {seed}", *_fit(model, method, seed), rows[0]["bound"], model, problem.labels))
+                fit, seconds = _fit(model, method, seed, init)
+                rows.append(_say(f"  {what}, seed {seed}", fit, seconds, rows[0]["bound"], model, problem.labels))
+                born = [row["bound"] for row in rows if row["fit"].startswith("memoized, from 1,")]
+                if means and what == "memoized, from 1" and fit.elbo >= max(born):
+                    _draw_means(problem.images, fit.labels, means)
                 if json:
-                    record.write(json, "variational", settings | {"seeds": seeds}, tables)
+                    record.write(json, "variational", settings, tables)
+
+
+def _draw_means(images: np.ndarray | None, labels: np.ndarray, path: str, columns: int = 16) -> None:
+    """Mean images of clusters, largest first, with the numbers of their rows."""
+    import matplotlib.pyplot as plt
+
+    if images is None:
+        raise SystemExit("--means is for problems whose rows are images: mnist.")
+    sizes = np.bincount(labels)
+    fig, axes = plt.subplots(-(-len(sizes) // columns), columns, figsize=(0.62 * columns, 0.8 * -(-len(sizes) // columns)), squeeze=False)
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for ax, k in zip(axes.flat, np.argsort(-sizes), strict=False):
+        ax.imshow(images[labels == k].mean(axis=0), cmap="gray_r")
+        ax.set_title(f"{sizes[k]:,}", fontsize=6, pad=1.5)
+    fig.subplots_adjust(0.005, 0.005, 0.995, 0.95, wspace=0.05, hspace=0.3)
+    fig.savefig(path, dpi=140)
+    plt.close(fig)
 
 
 def of_a_pass() -> None:
@@ -207,12 +236,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--components", type=int, help="start from so many too, with merges alone")
     parser.add_argument("--others", action="store_true", help="full and stochastic inference and GreedyMerge beside it")
+    parser.add_argument("--random", action="store_true", help="start from rows at random too, beside those of k-means++")
+    parser.add_argument("--only", nargs="+", default=(), metavar="METHOD", help="first words of the methods to run, such as memoized")
+    parser.add_argument("--means", metavar="FILE.png", help="draw mean images of the clusters of the best fit from one component")
     record.option(parser)
     options = parser.parse_args()
     names = [options.problem] if isinstance(options.problem, str) else options.problem
     if "pass" in names:
         of_a_pass()
-    run(tuple(name for name in names if name != "pass"), options.seeds, options.components, options.others, options.json)
+    chosen = tuple(name for name in names if name != "pass")
+    run(chosen, options.seeds, options.components, options.others, options.json, options.random, options.means,
+        tuple(options.only))
 
 
 if __name__ == "__main__":
