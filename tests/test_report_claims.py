@@ -35,3 +35,8 @@ def test_the_error_rate_is_that_of_t_with_two_degrees_of_freedom():
 def test_what_cannot_be_decided_is_refused(margins):
     with pytest.raises(ValueError, match="margins"):
         claims.verdict(margins)
+
+
+def test_a_table_says_undecided_of_runs_that_cannot_decide():
+    rows = claims.table([("A is above B", [0.3, 0.2, 0.4], "A 1.3"), ("it is flat", None, "A climbs")]).splitlines()
+    assert rows[2] == "| A is above B | yes | 0.3 ± 0.058 | 3 | A 1.3 |" and rows[3] == "| it is flat | **undecided** | | | A climbs |"

@@ -45,13 +45,14 @@ def verdict(margins: Iterable[float]) -> str:
     return "yes" if mean > 0 else "no"
 
 
-def table(claims: Sequence[tuple[str, Iterable[float], str]]) -> str:
+def table(claims: Sequence[tuple[str, Iterable[float] | None, str]]) -> str:
     """Write a table in Markdown: each claim, the verdict on it, the mean of its margins with the standard error, and what was measured.
 
     Parameters
     ----------
     claims : sequence of tuple
-        Claim, margins as for `verdict`, and text with the figures they are from.
+        Claim, margins as for `verdict`, and text with the figures they are from.  None in place of margins says that the runs cannot
+        decide, such as runs that still climb at their ends.
 
     Examples
     --------
@@ -62,6 +63,9 @@ def table(claims: Sequence[tuple[str, Iterable[float], str]]) -> str:
     """
     lines = ["| the paper | here too | margin | runs | measured |", "|---|---|---|---|---|"]
     for claim, margins, measured in claims:
+        if margins is None:
+            lines.append(f"| {claim} | **undecided** | | | {measured} |")
+            continue
         values = [float(one) for one in margins]
         mean, error, n = _summary(values)
         decided = verdict(values)
