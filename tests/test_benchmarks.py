@@ -11,7 +11,8 @@ import nrmmix as nm
 NAMES = [
     "bands", "burn_in", "cold_start", "default_discrete", "default_regression", "default_scale", "density_regression", "dynamic_mixture",
     "families", "floor", "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "many_clusters", "microwave_background", "motorcycle",
-    "patches", "peers", "permutation", "published_bias", "record", "regression_sizes", "several_covariates", "slice", "split_merge", "tree_figures",
+    "patches", "peers", "permutation", "published_bias", "record", "regression_sizes", "several_covariates", "slice", "split_merge",
+    "tree_figures",
 ]
 
 
