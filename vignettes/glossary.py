@@ -16,7 +16,7 @@
 # | Dirichlet process | the most usual such prior; its number of clusters grows as the logarithm of the number of rows |
 # | NGGP | normalized generalized gamma process, a family of priors of which the Dirichlet process is one |
 # | Pitman-Yor process | a prior with a power law of cluster sizes |
-# | mass | how many clusters are expected: the larger, the more ([Choosing a prior](priors.md)) |
+# | mass | a parameter of the random measure: the larger it is, the more clusters are expected ([Choosing a prior](priors.md)) |
 # | sigma | stability index, between 0 and 1: the larger, the more small clusters |
 # | atom | a component with its weight, and in density regression its location and width among the covariates |
 # | base measure | the prior of the parameters of one component |
@@ -40,7 +40,7 @@
 # | contrast | a difference of predictions, taken draw by draw |
 # | exceedance | the probability of more than a value |
 # | elpd | expected log predictive density: the sum over rows of log densities given the others; larger is better |
-# | Pareto k | how far leaving a row out can be computed from the draws; above 0.7 it cannot |
+# | Pareto k | a diagnostic of leave-one-out: where it is above 0.7, the density of a left-out row cannot be computed reliably from the draws |
 #
 # ## Computation
 #

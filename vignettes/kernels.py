@@ -8,14 +8,14 @@
 # | data | kernel |
 # |---|---|
 # | one number | the default, `nm.SquaredExponential()`: each atom chooses one of four widths |
-# | change everywhere of the same speed | `nm.SquaredExponential(0.05)`: one width, in units of the range; chains mix faster |
+# | one number, and the distribution changes equally fast everywhere | `nm.SquaredExponential(0.05)`: one width, in units of the range; chains mix faster |
 # | jumps at unknown places | `nm.Box(0.2)`: an atom counts fully within its width and not beyond; chains mix slowly |
 # | several covariates, or factors | the default, `nm.SparseProduct()`: each atom chooses the covariates it depends on |
 # | very many distinct values | `nm.SquaredExponential(groups=200)`: values in bins |
 #
 # ## Compare widths by rows that were not seen
 #
-# The width matters more than the shape. Three of them on the motorcycle data:
+# Three widths on the motorcycle data, in units of the range of the covariate:
 
 # %%
 import nrmmix as nm
@@ -28,9 +28,11 @@ fits = {f"width {width}": nm.fit("accel_g ~ times_ms", mcycle, kernel=nm.Squared
 nm.compare(fits).round(2)
 
 # %% [markdown]
-# `elpd` is the sum of the log densities of the rows, each given the others; `difference` is from the best, and `se` its standard error: what is
-# smaller than two of them is not decided. The warning names fits in which a row is nearly alone in its cluster, so that leaving it out is
-# uncertain; rows held out from the start, as `newdata=`, settle it. A width that is too wide rounds off where the curve turns:
+# `elpd` is the sum of the log densities of the rows, each given the others, and `se` its standard error. `difference` is the difference from the best
+# fit, and `difference_se` its standard error: a difference of less than two standard errors does not decide. Here none does, though the widest kernel
+# is behind by most. The warning names fits in which a row is nearly alone in its cluster, so that its left-out density cannot be computed reliably
+# from the draws; a comparison by rows held out from the start, `newdata=`, does without. A width that is too large rounds off the turns
+# of the curve, as the second picture shows beside the first:
 
 # %%
 fits["width 0.05"].plot("mean")
@@ -43,6 +45,6 @@ fits["width 0.1"].plot("mean")
 #
 # - Start from the default, and fix the width only if chains do not agree in good time or you know it.
 # - Do not sample one width that all atoms share: it mixes badly, see [Density regression](density_regression.md).
-# - Predictions beyond the data return to the atoms nearest to them; no kernel extrapolates.
-# - A formula may need another scale: `y ~ log(x)` where changes are by ratios.
+# - Do not extrapolate far: beyond the data predictions go on along the lines of the nearest atoms, and bands widen as atoms without rows gain weight.
+# - Transform a covariate whose effect goes with ratios: `y ~ log(x)`.
 # - Kernels of your own: [Extending](papers/extending.md).

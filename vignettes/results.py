@@ -3,7 +3,9 @@
 # %% [markdown]
 # # Results
 #
-# This page shows every method of a fit on two examples: a mixture of two responses, and a density regression.
+# This page shows the methods of a fit on two examples: a mixture of two responses, and a density regression. Contrasts, curve diagnostics and the
+# importance of covariates are on the page [Density regression](density_regression.md), proposals of moves in [Samplers](samplers.md), imputation and
+# leave-one-out in [Ten analyses](analyses.md).
 
 # %%
 import nrmmix as nm
@@ -30,6 +32,7 @@ regression.draws["n_clusters"].shape, regression.draws["labels"].shape
 #
 # R-hat, effective sample sizes and Monte Carlo errors are given only for quantities that do not depend on how clusters are numbered. R-hat is
 # rank-normalised; `iact`, the integrated autocorrelation time, is the number of draws that are worth one independent draw.
+# `q5` and `q95` are posterior quantiles. A quantity that is fixed, such as `sigma` of a Dirichlet process, has a mean only.
 
 # %%
 regression.diagnostics().round(3)
@@ -48,6 +51,8 @@ short = nm.fit("accel_g ~ times_ms", mcycle, draws=150, tune=0, rng=1)
 # ## Tables
 #
 # `tidy`, `glance` and `augment` return plain data frames: parameters, the fit in one row, and the data with what the fit says of each row.
+# `std_error` is the posterior standard deviation, `conf_low` and `conf_high` are the ends of the 90% credible interval. `.fitted` is the predictive mean
+# of a row, `.log_density` its log density, `.cluster` its cluster in `partition()` and `.probability` how surely it belongs there.
 
 # %%
 mixture.tidy().round(3)
@@ -61,8 +66,10 @@ mixture.augment().head(3).round(3)
 # %% [markdown]
 # ## Predictions
 #
-# `estimate` is the posterior mean, with everything integrated out that can be. `lower` and `upper` are quantiles of the random functional itself,
-# for which weights, atoms and the mass of unseen atoms are drawn. Without new data, predictions are for the fitted rows.
+# `estimate` is computed from the posterior predictive distribution, with everything integrated out that can be: of means, densities and
+# probabilities it is the posterior mean, of quantiles the quantile of that distribution. `lower` and `upper` are the ends of the 90% credible band
+# (`interval=`): quantiles of the functional of the random density, for which weights, atoms and the mass of unseen atoms are drawn. Without new data,
+# predictions are for the fitted rows.
 
 # %%
 regression.predict({"times_ms": [10, 20, 30]})
@@ -154,7 +161,8 @@ nm.compare({"squared exponential": part, "box": box}, newdata=held_out).round(2)
 # ## Clusters
 #
 # `partition` searches for the clustering of least posterior expected loss, under variation of information or Binder's loss. The credible ball of
-# Wade and Ghahramani holds the 95% of the draws that are nearest to it; its bounds show how different the clusterings in the ball may be.
+# Wade and Ghahramani holds the 95% of the draws that are nearest to it; its bounds show how different the clusterings in the ball may be. The
+# second output has the numbers of clusters of three of them: one with fewest clusters, one with most, and one that is farthest from the estimate.
 
 # %%
 best = mixture.partition()

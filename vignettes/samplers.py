@@ -20,9 +20,9 @@
 #
 # `nm.PublishedTreeGuided()`, the tree-guided sampler as published, does not leave the posterior invariant; it runs alone and says so.
 #
-# A method is a name, a move or a list. `"auto"`, the default, is `"tree"` for mixtures that it suits of 500 rows or more, or of three
-# responses or more (`"split_merge"` where trees do not fit into memory), and `"gibbs"` otherwise; `"bhc"` and `"ibhc"` are searches for
-# one partition.
+# A method is a name, a move or a list. `"auto"`, the default, is `"split_merge"` for density regression. For mixtures of 500 rows or more, or of
+# three responses or more, it is `"tree"`, or `"split_merge"` where trees would take too long or too much memory; for smaller mixtures, and where
+# neither suits, it is `"gibbs"`. `"bhc"` and `"ibhc"` are searches for one partition.
 
 # %%
 from time import process_time
@@ -37,7 +37,7 @@ model = nm.Model("velocity_km_s ~ 1", galaxy, prior=nm.NGGP())
 print(model.methods()[["moves"]].to_string(max_colwidth=90))
 
 # %% [markdown]
-# Which of them suit depends on the model; the error message of a method that does not suit names those that do.
+# Which methods suit depends on the model: the column `suits` says so, and the error message of a method that does not suit names those that do.
 
 # %%
 mcycle = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle())
@@ -101,9 +101,9 @@ fig
 #
 # ![Burn-in of four hybrids](burn_in.png)
 #
-# All hybrids with split-merge or permutation moves reach the truth; Gibbs sampling alone does only when every point begins as its own
-# cluster, and is stuck on the way otherwise. Permutation moves get there two to four times sooner than split-merge where there are 40 clusters
-# or more, and all three together are about as fast.
+# All hybrids with split-merge or permutation moves reach the truth. Gibbs sampling alone does so only when every point begins as its own cluster,
+# and is stuck on the way otherwise. In 40 dimensions and with 40 clusters or more, permutation moves get there sooner than split-merge, and all
+# three together about as soon; in ten dimensions split-merge is faster. [Permutation moves](papers/permutation.md) has the times.
 #
 # ## Mixing
 #
@@ -129,8 +129,8 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 # %% [markdown]
 # Gibbs sampling needs no help on data as small as these: split-merge, permutation and tree-guided moves shorten the autocorrelation time, but
 # gain little or nothing for what they cost (an iteration of `"tree"` has several Gibbs sweeps). The slice sampler moves labels given parameters, which holds
-# clusters in place. Take `"tree"` or `"split_merge"` where clusters are far apart or many, or where chains disagree; begin with random
-# projections where the start is bad. [Trees](trees.md) has two examples in which Gibbs chains do not get from one mode to another.
+# clusters in place. Take `"tree"` or `"split_merge"` where clusters are far apart or many, or where chains disagree; where the start is bad, add
+# `nm.Permutation(order="projection")` for the tuning. [Trees](trees.md) has two examples in which Gibbs chains do not get from one mode to another.
 #
 # ## Density regression
 #
@@ -173,11 +173,11 @@ def gain(sampler, on_motorcycle):
 # {as_table}
 #
 # The samplers agree on scores and clusters, but on the microwave background with a box: there scores of one model differ by up to {apart:.2f}, which
-# says that single chains of this length have not converged. A τ of 100 and more means fewer than 40 effective draws. A sweep of slice sampling
+# says that single chains of this length have not converged. A τ of 100 or more means at most 40 effective draws. A sweep of slice sampling
 # takes no more time than one of Gibbs, and slice and blocked sampling lose by what they draw: components and locations. Effective draws of the
 # number of clusters, beside those of Gibbs: split-merge (three sequential proposals and a Gibbs sweep) {gain("split_merge", True)} times on the motorcycle
 # data and {gain("split_merge", False)} times on the others, tree-guided moves {gain("tree", True)} and {gain("tree", False)} times. None is best on all of these data; `"auto"`
-# is split-merge with Gibbs, for the widths of atoms are the default.
+# is split-merge with Gibbs, which does well with the default kernel, that of widths of atoms.
 #
 # On one split of the motorcycle data, four chains with 20,000 sweeps of each sampler agree on the posterior means of the number of clusters, of
 # the mass and of the held-out score, with both kernels of the table that have one width: no sampler differs from Gibbs by more than 1.6 Monte

@@ -3,15 +3,15 @@
 # %% [markdown]
 # # Variational inference
 #
-# Chains draw from the posterior. Variational inference looks for the one law q(z) q(phi) q(v, mass), of which rows component z, components'
-# parameters phi, and sticks v with the mass of the Dirichlet process are independent, that is nearest to it, and gives a lower bound of the log
-# evidence, log p(X). It is fast and deterministic given its start; what it leaves out is said below.
+# Chains draw from the posterior. Variational inference approximates it by the distribution q(z) q(phi) q(v, mass) that is nearest to it in
+# Kullback-Leibler divergence. In q three parts are independent: the components z of the rows, the parameters phi of the components, and the sticks v
+# together with the mass of the Dirichlet process. It also gives a lower bound of the log evidence, log p(X). It is fast, and deterministic given its
+# start; its limits are at the end of this page.
 #
-# Three methods are here, for Dirichlet process mixtures of every family whose parameters are integrated out, two of them for density regression
-# too: `"vb"` visits all rows before the
-# components change, `"stochastic_vb"` goes a step after each batch of rows, and `"memoized_vb"` (Hughes & Sudderth 2013) remembers what each batch
-# said when it was last visited. The last has an exact bound after every batch, and with births and merges finds the number of components from
-# one on.
+# There are three methods, for Dirichlet process mixtures of every family whose parameters are integrated out, and for density regression:
+# `"vb"` visits all rows before the components change, `"stochastic_vb"` takes a step after each batch of rows, and `"memoized_vb"`
+# (Hughes & Sudderth 2013) remembers the sufficient statistics of each batch from its last visit. The last has an exact bound after every batch; in
+# mixtures it starts from one component and finds their number by births and merges.
 #
 # ## A fit
 
@@ -50,8 +50,8 @@ fit.weights.round(3)
 # ## The bound
 #
 # The bound has every constant, so that fits with different numbers of components can be compared by it, as long as they are of the same data
-# and model. Without births and merges a fit stops at an optimum near its start; `nm.VB()` merges once the bound has settled. Of ten starts
-# from ten components each:
+# and model. Without births and merges a fit stops at an optimum near its start; `nm.VB()` merges once the bound has settled. The table has
+# ten starts from ten components each, without merges and with them:
 
 # %%
 starts = [nm.fit(formula, faithful, method=nm.VB(components=10, merges=False), rng=seed) for seed in range(10)]
@@ -62,8 +62,8 @@ pd.DataFrame({
 }).round(2)
 
 # %% [markdown]
-# `fit.passes` has the bound pass by pass, and `plot("elbo")` and `plot("n_clusters")` draw it. Of 100,000 image patches in eight clusters that
-# differ in covariance alone, after the toy data of the paper:
+# `fit.passes` has the bound pass by pass, and `plot("elbo")` and `plot("n_clusters")` draw it. The next example has 100,000 image patches
+# in eight clusters that differ in covariance alone, like the toy data of the paper:
 
 # %%
 patches, truth, _ = nm.datasets.simulate_edge_patches(100_000, rng=1)
@@ -77,7 +77,7 @@ found.plot("elbo", axes[0])
 found.plot("n_clusters", axes[1])
 
 # %% [markdown]
-# How the clusters agree with the truth, rows by label and columns by cluster of the estimate:
+# The clusters of the estimate (columns) beside the true ones (rows), in numbers of patches:
 
 # %%
 pd.crosstab(pd.Series(truth, name="label"), pd.Series(found.labels, name="cluster"))
@@ -102,9 +102,9 @@ pd.Series({
 }).round(3)
 
 # %% [markdown]
-# When to take which: chains where the uncertainty of the clustering matters, of the number of clusters, or of a density between clusters, and where
-# rows are few; variational inference for a clustering of many rows, a start, or a first look. Chains can start from its point estimate,
-# `init=fit.labels`; it can start from any labels, or from an earlier fit of the same rows:
+# Take chains where rows are few, or where the uncertainty matters: that of the clustering, of the number of clusters, or of a density between
+# clusters. Take variational inference for a clustering of many rows, for a start of chains, or for a first look. Chains can start from its point
+# estimate, `init=fit.labels`; it can start from any labels, or from an earlier fit of the same rows:
 
 # %%
 nm.fit(formula, faithful, method="vb", init=chains, rng=1)
@@ -112,9 +112,9 @@ nm.fit(formula, faithful, method="vb", init=chains, rng=1)
 # %% [markdown]
 # ## Density regression
 #
-# Of `y ~ x` the finite measure of so many components has a closed-form variational law too (`"vb"`, `"stochastic_vb"` and `"memoized_vb"`): each component has
-# a gamma weight, its own code of the covariate kernel, and a line; what shrinks lines and how large the noise is is learnt. The bound has
-# many optima, so a fit has several starts, and predictions average over them, by weights that predict left-out rows best.
+# For `y ~ x` the three methods fit a finite measure with a fixed number of components (`n_components` below). Each component has a gamma weight, a
+# code of the covariate kernel (its location and width) and a line; the shrinkage of the lines and the scale of the noise are learnt. The bound has
+# many optima, so a fit has several starts. Predictions average over the starts with the weights that predict left-out rows best (stacking).
 
 # %%
 motorcycle = nm.datasets.load_mcycle()
@@ -133,7 +133,8 @@ pd.DataFrame({
 }, index=["variational", "chains"]).round(2)
 
 # %% [markdown]
-# Means agree; the bands are narrower, as those of mixtures are. [Density regression of many rows](papers/variational_regression.md) has
+# Each mean lies within the band of the other method. The variational bands are narrower on average, as in mixtures; `mean log density` is that of the
+# fitted rows, not of held-out ones. [Density regression of many rows](papers/variational_regression.md) has
 # held-out scores, coverage and what a million rows take. Chains of several covariates start from such fits by themselves,
 # `init="spread"`; any chains can, `init=fit`.
 
@@ -169,7 +170,7 @@ for ax in axes.ravel():
 #
 # - Mixtures need a Dirichlet process, density regressions that or a finite measure; the mass may be fixed or have any of its priors.
 #   `model.methods()` says why a model is refused.
-# - Density regression has no births and no merges.
+# - Density regression has births and merges only on request, `nm.MemoizedVB(births=True, merges=True)`.
 # - Missing cells of responses with a full covariance are drawn by chains; here they are refused. Diagonal covariances, counts and categories take
 #   them.
 # - Bands are of random measures drawn from q. They are too narrow where clusters overlap.

@@ -160,7 +160,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled; of finite 1)")
     model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp, py or stable (default: sampled)")
     model.add_argument("--components", type=int, metavar="M", help="number of components of finite")
-    model.add_argument("--kernel", choices=tuple(shell_names("kernel")), help="covariate kernel (default with covariates: se)")
+    model.add_argument("--kernel", choices=tuple(shell_names("kernel")), help="covariate kernel (default: se for one number, else sparse)")
     model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: one for each atom)")
     run = fit.add_argument_group("sampling")
     run.add_argument(

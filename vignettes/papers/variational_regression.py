@@ -163,5 +163,6 @@ boosted = " ".join(
 # ## When to take which
 #
 # Up to some thousand rows take chains: they say how sure they are, and start from variational fits by themselves where that helps. Beyond
-# 20,000 rows, or for a first look in seconds, take `method="vb"`. Rows may stay in files, with checkpoints; new rows (`update`) are for mixtures.
-# Responses that repeats say to be rounded are taken for such: no component is narrower than the rounding error, which is said where it matters.
+# 20,000 rows, or for a first look in seconds, take `method="vb"`. Rows may stay in files, with checkpoints, and `fit.update` adds new rows
+# ([Beyond memory](../beyond_memory.md)). Where many values of a response are repeated, it is taken to be rounded: no component is then narrower than
+# the rounding error, and a message says so where it matters.

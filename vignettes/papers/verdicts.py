@@ -20,27 +20,33 @@ long = truth.groupby("table").agg(rhat=("rhat", "max"), ess=("ess", "min"), tail
 
 
 def share(count, of):
-    """A share with its interval of 95%, of Clopper and Pearson."""
+    """A share with its 95% interval of Clopper and Pearson."""
     interval = stats.binomtest(int(count), int(of)).proportion_ci()
     return f"{count} of {of}, {100 * count / of:.0f}% ({100 * interval.low:.0f} to {100 * interval.high:.0f}%)"
 
 
 names = list(dict.fromkeys(fits["table"]))
-rest = int(fits["wrong"].str.len().gt(0).sum())
+wrong, short = fits["wrong"].str.len() > 0, fits["short"].str.len() > 0
+sound, only_short = ~wrong & ~short, ~wrong & short
+of_false = fits.loc[fits["false"], "worth"]
 
 # %% [prose]
-# A fit is *wrong* where the posterior mean of something that it reports (the number of clusters, hyperparameters, the log joint density, the
-# density at rows, curves) is more than {told["off"]} posterior standard deviations from that of the long run, {told["sure"]:.0f} standard errors of the long run
-# added. It is *short* where by the long run's autocorrelation so many draws are worth fewer than 100 of something. An alarm says not to trust
-# something, or that chains differ. It is missed where a fit is wrong and nothing is said, and false where a fit is neither wrong nor short.
+# A fit is *wrong* where the posterior mean of a quantity that it reports (the number of clusters, hyperparameters, the log joint density, the
+# density at rows, curves) is further from that of the long run than {told["off"]} posterior standard deviations and {told["sure"]:.0f} standard errors of the
+# long run together. It is *short* where, by the autocorrelation in the long run, its draws are worth fewer than 100 effective draws of some quantity.
+# An *alarm* is a verdict that some quantity is not to be trusted, or that chains differ. An alarm is *missed* where a fit is wrong and there is none,
+# and *false* where a fit is neither wrong nor short.
 #
-# Fits have 4 chains of {told["draws"]:,} draws, long runs of {told["long"]:,}. There are {len(fits)} fits of {len(names)} kinds of tables, simulated and real, mixtures and
-# density regressions: {", ".join(names)}.
-# The fits are of commits {", ".join(fits["commit"].unique())}.
+# Fits have 4 chains of {told["draws"]:,} draws, long runs of {told["long"]:,}. There are {len(fits)} fits of {len(names)} tables, simulated and real, by mixtures and
+# density regressions; the table below names them, and `TABLES` in `benchmarks/verdicts.py` makes them. The fits are of commits
+# {", ".join(fits["commit"].unique())}. Intervals are 95% intervals of Clopper and Pearson, as if fits of one table were independent.
 #
-# - Missed alarms: {share(fits["missed"].sum(), len(fits))}.
-# - False alarms: {share(fits["false"].sum(), len(fits))}.
-# - Alarms in all: {int(fits["alarm"].sum())}; wrong fits: {rest}; fits that were wrong or short: {int(((fits["wrong"].str.len() > 0) | (fits["short"].str.len() > 0)).sum())}.
+# - Missed alarms: {fits["missed"].sum()} of {wrong.sum()} wrong fits; among all fits {share(fits["missed"].sum(), len(fits))}.
+# - False alarms: {share(fits["false"].sum(), sound.sum())} of the fits that are neither wrong nor short.
+# - Short fits that are not wrong: {share((only_short & ~fits["alarm"]).sum(), only_short.sum())} are without an alarm.
+# - Alarms in all: {fits["alarm"].sum()}.
+#
+# With so few wrong fits the counts say how often a reader is misled, and not what share of the wrong fits an alarm finds.
 
 # %%
 counts = fits.groupby("table", sort=False).agg(
@@ -52,9 +58,10 @@ counts["worth of the long run"] = long[["ess", "tail"]].min(axis=1)
 counts.round({"farthest": 2, "worth": 0, "R-hat of the long run": 3, "worth of the long run": 0})
 
 # %% [markdown]
-# Farthest: the largest distance of a mean from that of the long run, in posterior standard deviations. Worth: effective draws of the quantity
-# that mixes worst, of a fit as the long run tells it, and of the long run.
-#
-# False alarms are of fits that are worth little more than the 100 effective draws from which on nothing is said: from draws that few the
-# effective sample size is itself uncertain. `draws="auto"`, the default, goes on to 400 and meets
-# this seldom. With fixed draws an alarm says at worst to run longer.
+# *farthest* is the largest distance of a mean from that of the long run, in posterior standard deviations. *worth* is the number of effective
+# draws of the quantity that mixes worst: of a fit, by the autocorrelation in the long run, and of the long run itself.
+
+# %% [prose]
+# The false alarms are of fits worth {of_false.min():.0f} to {of_false.max():.0f} effective draws, where the limit of an alarm is 100: with so few, the estimate
+# of the effective sample size is itself uncertain.
+# `draws="auto"`, the default, goes on to 400 effective draws and meets this seldom. With fixed draws the remedy after an alarm is to run longer.
