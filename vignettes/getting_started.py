@@ -76,7 +76,8 @@ fit.predict(new, kind="cluster")
 # %% [markdown]
 # ### Predictions
 #
-# Every prediction is a functional of the random density, with its posterior mean and a credible band. This is the median waiting time:
+# Every prediction is a functional of the random density, with an estimate and a 90% credible band (`interval=` gives another level). This is the
+# median waiting time, in minutes:
 
 # %%
 fit.predict(kind="quantile", q=0.5, response="waiting_min")
@@ -123,5 +124,5 @@ longer.draws
 
 # %% [markdown]
 # `regression.report("mcycle.html")` writes all of this as one page. [Command line](command_line.md) does the same from a shell,
-# [Results](results.md) shows every method of a fit, [Plots](plots.md) most kinds of pictures, and [Formulas and data](formulas.md) what formulas
+# [Results](results.md) shows the methods of a fit, [Plots](plots.md) most kinds of pictures, and [Formulas and data](formulas.md) what formulas
 # and tables may hold.

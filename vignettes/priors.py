@@ -11,7 +11,7 @@
 #
 # | prior | weights | clusters among n rows |
 # |---|---|---|
-# | `DirichletProcess(mass)` | the usual one | about mass log n |
+# | `DirichletProcess(mass)` | Dirichlet process, the usual choice | about mass log n |
 # | `NGGP(mass, sigma)` | normalized generalized gamma process; sigma = 0 is the Dirichlet process | grow as n to the power sigma |
 # | `NormalizedInverseGaussian(mass)` | the same with sigma = 1/2 | as the square root of n |
 # | `NormalizedStable(sigma)` | no mass: the limit of small ones | as n to the power sigma |
@@ -93,7 +93,8 @@ nm.mass_for_clusters(8, n=82, sigma=0.9)
 # ## What do data from the prior look like?
 #
 # `prior_predictive` draws whole data sets: hyperparameters, random measure, then every row. With the default prior of the family clusters are
-# narrow against the data and can be anywhere in them.
+# narrow in comparison with the spread of the data, and can lie anywhere in their range or beyond it. The table has quantiles, over the replicates, of
+# the mean, standard deviation, minimum and maximum of a data set, in km/s:
 
 # %%
 model = nm.Model("velocity_km_s ~ 1", galaxy)
@@ -102,6 +103,8 @@ replicates["velocity_km_s"].groupby("draw").agg(["mean", "std", "min", "max"]).q
 
 # %% [markdown]
 # ## What has the fit learnt?
+#
+# The pictures compare prior and posterior, of the hyperparameters and of the number of clusters. Where the two are alike, the data say little.
 
 # %%
 fit = nm.fit("velocity_km_s ~ 1", galaxy, prior=nm.NGGP(), draws=1000, tune=1000, thin=10, rng=1)

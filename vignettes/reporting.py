@@ -67,6 +67,9 @@ print("nrmmix", nm.__version__, "| numba", numba.__version__, "| numpy", numpy._
 #
 # | method | paper |
 # |---|---|
+# | `gibbs` | Neal (2000), Markov chain sampling methods for Dirichlet process mixture models, JCGS 9; for other random measures Favaro & Teh (2013), MCMC for normalized random measure mixture models, Statistical Science 28 |
+# | `split_merge` | Jain & Neal (2004), A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model, JCGS 13 |
+# | `bhc`, `ibhc` | Heller & Ghahramani (2005), Bayesian hierarchical clustering, ICML 22 |
 # | `tree`, `tree_published`, `ibhc_noisy` starts | Lee & Choi (2015), Tree-guided MCMC inference for normalized random measure mixture models, NIPS 28 |
 # | density regression by `slice`, `blocked`, `sngp` | Foti & Williamson (2012), Slice sampling normalized kernel-weighted completely random measure mixture models, NIPS 25 |
 # | `permutation` | Liang, Jordan & Taskar (2007), A permutation-augmented sampler for DP mixture models, ICML 24 |

@@ -5,8 +5,8 @@
 #
 # ## "Do not trust ...": what now?
 #
-# Every fit ends with a verdict: **agree** (largest R-hat at most 1.01, at least 400 effective draws), **nearly agree**, or **do not trust**
-# (R-hat above 1.05, or fewer than 100 effective draws), then a warning comes with it. This run is too short on purpose:
+# Every fit ends with a verdict: **agree** (largest R-hat at most 1.01, at least 400 effective draws), **nearly agree**, or **do not trust**,
+# for curves and densities **chains differ** (R-hat above 1.05, or fewer than 100 effective draws). The last comes with a warning. This run is too short on purpose:
 
 # %%
 import nrmmix as nm

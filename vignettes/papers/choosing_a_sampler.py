@@ -6,13 +6,13 @@
 # # Choosing a sampler
 #
 # Three papers propose samplers and compare each with others ([permutation moves](permutation.md), [tree-guided moves](tree_guided.md),
-# [slice sampling of kernel measures](kernel_nrm.md)). Each wins on its own data. This page puts the measurements of all three beside each other, and shows how to
+# [slice sampling of kernel measures](kernel_nrm.md)). Each paper reports that its sampler wins on its data. This page puts the measurements of all three beside each other, and shows how to
 # ask the question of your own data in a minute. What the moves do is in [Samplers](../samplers.md); `method="auto"` is where to begin, and
 # the verdict of `fit.summary()` says whether there is anything to choose.
 #
 # ## Two questions, and only two
 #
-# 1. **Does it get there?** A chain that begins badly can stay where it is. R-hat does not tell, if all chains begin alike. Start them from opposite
+# 1. **Does it get there?** A chain that begins badly can stay where it is. R-hat does not show this if all chains begin alike. Start them from opposite
 #    ends, from one cluster and from many, and see whether the posterior means agree within their Monte Carlo errors.
 # 2. **How much does a second buy?** Effective draws a second of CPU time, of the number that you will report. Neither an autocorrelation time by
 #    itself nor the speed of a sweep answers this; their quotient does.
@@ -161,7 +161,7 @@ worst = (table.max(axis=1) / table.min(axis=1)).round(1)
 # | more rows or columns, groups that stand apart | `"auto"`, which is `"tree"` | splits and merges that are accepted; exact |
 # | a bad start, many dimensions, thousands of rows | `[nm.Permutation(order="projection", beam=1e-32), nm.SplitMerge(), nm.Gibbs()]` | climbs in seconds; searches while tuning, exact after it |
 # | 200,000 rows and more | `"auto"`, which is split-merge; or [variational inference](../variational.md) | a guide tree takes minutes |
-# | density regression of 20,000 rows and more | [`"vb"`](variational_regression.md) | chains take long to agree; what is lost are honest bands |
+# | density regression of 20,000 rows and more | [`"vb"`](variational_regression.md) | chains take long to agree; but bands of `"vb"` are too narrow |
 # | a family whose parameters are not integrated out | Gibbs, `"slice"`, or `"blocked"` for finite mixtures | the others need the integral |
 # | density regression | `"auto"`, which is `"split_merge"`; then `"tree"` or `"sngp"` | run the contest: none is best on all data |
 #
@@ -170,6 +170,7 @@ worst = (table.max(axis=1) / table.min(axis=1)).round(1)
 #
 # ## Limits of this page
 #
-# Seconds are CPU time of one thread ({trees['machine']['processor']}), on a machine that others used as well; runs are few ({trees['settings']['seeds']}, {permutation['settings']['seeds']} and
-# {kernels['settings']['splits']}), so factors below two mean little. The synthetic data were drawn from mixtures, to which these models are right; real data
-# are less tidy, which favours no sampler that we know of.
+# Seconds are CPU time of one thread, on machines that others used as well: {trees['machine']['processor']} for the tree-guided moves,
+# {permutation['machine']['processor']} for the permutation moves and {kernels['machine']['processor']} for density regression. Compare seconds on the same data only. Runs are few ({trees['settings']['seeds']}, {permutation['settings']['seeds']} and
+# {kernels['settings']['splits']}), so factors below two mean little. The synthetic data were drawn from mixtures, for which these models are right; real data
+# are less tidy.
