@@ -1,7 +1,7 @@
 """Burn-in of four hybrids of Gibbs, split-merge and permutation moves, as in Liang, Jordan & Taskar (2007, figure 3).
 
 10,000 points in 40 dimensions around 10, 40 or 80 means from N(0, 2), known identity covariance, N(0, 100) as prior of the means, DP(1).
-`python -m benchmarks.burn_in --to docs` prints CPU seconds until the log joint has made 99 % of its way from one cluster to the truth,
+`python -m benchmarks.burn_in [--to FOLDER]` prints CPU seconds until the log joint has made 99 % of its way from one cluster to the truth,
 medians of 5 seeds, and draws the curves.  It takes about ten minutes on one core.
 """
 

@@ -287,22 +287,14 @@ ax.legend()
 
 # %% [markdown]
 # In density regression the sums over a batch are counts, S statistics, and H and G at each of B places of q covariates: M (1 + S + 2 q B) + 4
-# numbers for M components, whatever the rows and the number of codes. One response on q lines has S = (q + 2) (q + 3) / 2. That is what the
-# regression above keeps:
+# numbers for M components, whatever the rows and the number of codes. One response on q lines has S = (q + 2) (q + 3) / 2. Megabytes by
+# components and covariates of 128 places:
 
 # %%
 def message(M, q, B, S):
     return 8.0 * (M * (1 + S + 2 * q * B) + 4)
 
 
-kept = regression._outcome.sums[0]
-q, B, M = kept.H.shape
-sum(np.asarray(values).nbytes for values in kept[:-1]), message(M, q, B, kept.s.shape[1])
-
-# %% [markdown]
-# Megabytes of a message by components and covariates of 128 places, and of the parameters, which go the other way:
-
-# %%
 def of_lines(q):
     return (q + 2) * (q + 3) // 2
 

@@ -174,7 +174,7 @@ fit = nm.fit("height + visits + smoker + colour ~ 1", table, family=family, miss
 fit.plot()
 
 # %%
-pd.crosstab(fit.partition().labels, labels)
+pd.crosstab(labels, fit.partition().labels, rownames=["truth"], colnames=["cluster"])
 
 # %% [markdown]
 # Gaussian components with full covariance have no closed form for rows with gaps. There the missing cells are drawn with the rest of the

@@ -32,7 +32,8 @@ model.prior_n_clusters().head(8).round(3)
 round(nm.mass_for_clusters(3, n=len(faithful)), 3)
 
 # %% [markdown]
-# The fit takes a few seconds. It has four chains by default; the same seed gives the same result, bit for bit.
+# The fit takes a few seconds. It has four chains by default; the same seed gives the same draws, bit for bit.
+# How many there are depends on the machine where the limit of two minutes ends the fit; `draws=1000` fixes their number.
 
 # %%
 fit = model.fit(rng=1)

@@ -96,14 +96,12 @@ fig
 #
 # ## How fast
 #
-# Burn-in on 10,000 points in 40 dimensions with known covariance, as in Liang, Jordan & Taskar (2007, figure 3): CPU time of one core against the
-# log joint. `python -m benchmarks.burn_in --to docs` draws this picture.
-#
-# ![Burn-in of four hybrids](burn_in.png)
+# Burn-in on 10,000 points in 40 dimensions with known covariance, as in Liang, Jordan & Taskar (2007, figure 3), is on the page
+# [Permutation moves](papers/permutation.md), with pictures and times.
 #
 # All hybrids with split-merge or permutation moves reach the truth. Gibbs sampling alone does so only when every point begins as its own cluster,
 # and is stuck on the way otherwise. In 40 dimensions and with 40 clusters or more, permutation moves get there sooner than split-merge, and all
-# three together about as soon; in ten dimensions split-merge is faster. [Permutation moves](papers/permutation.md) has the times.
+# three together about as soon; in ten dimensions split-merge is faster.
 #
 # ## Mixing
 #

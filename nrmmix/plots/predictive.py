@@ -103,7 +103,7 @@ def ppc(
             simulated = simulated if back is None else back.inverse(simulated)
             if is_censored(fit.model, name):
                 _survival(fit.model, one, name, simulated, back)
-                style.dress(one, pooled, "probability of more")
+                style.dress(one, pooled, "survival probability")
                 continue
             if shape_of[name] == LEVELS or (shape_of[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)

@@ -82,7 +82,7 @@ def survival(
             _posterior(fit, one, name, x, units, bands)
             observed_curve(one, fit.model, name, x, back)
             own = called(name, back)
-            style.dress(one, f"{own}, over all rows" if fit.model.is_regression else own, "probability of more")
+            style.dress(one, f"{own}, over all rows" if fit.model.is_regression else own, "survival probability")
         return style.finish(axes, ax is None)
 
 

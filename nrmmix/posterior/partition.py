@@ -88,7 +88,7 @@ def similarity(labels: Any) -> np.ndarray:
     if n > SIMILARITY_LIMIT:
         raise ValueError(
             f"similarity: the matrix of {n:,} observations would take {4e-9 * n**2:.1f} GB; the limit is "
-            f"{SIMILARITY_LIMIT:,} observations ({4e-9 * SIMILARITY_LIMIT**2:.1f} GB).  Use a subset of the observations."
+            f"{SIMILARITY_LIMIT:,} observations ({4e-9 * SIMILARITY_LIMIT**2:.1f} GB). Use a subset of the observations."
         )
     out = np.zeros((n, n), np.float32)
     order, end = np.empty_like(draws), np.zeros((len(draws), int(n_clusters.max()) + 2), np.int32)

@@ -84,7 +84,7 @@ class GibbsType(Urn):
     def kind_of(self, regression: bool) -> int:
         if regression:
             raise ValueError(
-                f"{type(self).__name__} is a prior of partitions, for mixtures: write `response ~ 1`.  With covariates there are "
+                f"{type(self).__name__} is a prior of partitions, for mixtures: write `response ~ 1`. With covariates there are "
                 "nm.DirichletProcess, nm.NGGP, nm.PitmanYor, nm.NormalizedStable and nm.FiniteMixture."
             )
         return self.kind

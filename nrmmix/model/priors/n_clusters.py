@@ -185,7 +185,7 @@ def _law(n: int, sigma: float, max_work: float, log_weights: Callable[[int, int]
         if n * float(last) > max_work:
             raise ValueError(
                 f"the law of the number of clusters is out of reach: {n} rows times {last} clusters or more, where the limit is "
-                f"{max_work:.3g}.  Take fewer rows, or a prior with fewer clusters or with a fixed sigma; nm.mass_for_clusters has no such "
+                f"{max_work:.3g}. Take fewer rows, or a prior with fewer clusters or with a fixed sigma; nm.mass_for_clusters has no such "
                 "limit."
             )
         ratio = np.ones(width)

@@ -18,7 +18,7 @@ UNITS = ("formula", "response")
 PER_UNIT, PROBABILITIES = ("density", "hazard"), ("cdf", "exceedance", "survival")  # kinds of prediction at points
 NO_MEAN = (
     "the posterior mean of E[{columns}] does not exist: the predictive distribution of {names} has the tails of Student's t, whose "
-    'exponential has no mean.  The estimate is the posterior median of E[{columns}]; kind="quantile" does without such tails.'
+    'exponential has no mean. The estimate is the posterior median of E[{columns}]; kind="quantile" does without such tails.'
 )
 
 
@@ -85,7 +85,7 @@ class Units:
         for back in self.back.values():
             if back.growth is None:
                 raise ValueError(
-                    f'units="response": the mean of {back.column} cannot be had from that of {back.name}: it may be infinite.  Take '
+                    f'units="response": the mean of {back.column} cannot be had from that of {back.name}: it may be infinite. Take '
                     'kind="quantile", q=0.5 for the median.'
                 )
         heavy = [back for back in self.back.values() if back.growth == EXPONENTIAL]

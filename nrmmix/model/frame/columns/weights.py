@@ -132,7 +132,7 @@ def insist_on_counts(weight: np.ndarray, index: pd.Index) -> None:
     if len(bad):
         raise ValueError(
             f"weights: that of {row_name(int(bad[0]), index)} is {weight[bad[0]]:g}; chains and searches count rows, and need whole "
-            'numbers.  Other weights are powers of the likelihood, which variational inference takes: method="vb" or "memoized_vb".'
+            'numbers. Other weights are powers of the likelihood, which variational inference takes: method="vb" or "memoized_vb".'
         )
 
 
