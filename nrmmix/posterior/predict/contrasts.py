@@ -111,7 +111,7 @@ def _functional(
         levels = {"response": np.repeat(names[responses], len(probabilities))} if named else {}
         levels["q"] = np.tile(probabilities, len(responses))
         return (lambda inputs: units.quantile(states, responses, probabilities, inputs)), W, levels, _as_it_is
-    given = given_points(model, at, responses)
+    given = given_points(model, at, responses, units.back)
     of_points, values = np.repeat(responses, len(given)), units.points(given, responses).T.ravel()
     levels = {"response": names[of_points]} if named else {}
 
