@@ -113,6 +113,15 @@ def test_points_of_several_responses_are_read_by_name(mixture):
         mixture.predict(kind="density", at=pd.DataFrame([[0.5, 1.0, 9000.0]], columns=["small", "small", "large"]))
 
 
+def test_probabilities_belong_to_quantiles(mixture, regression):
+    with pytest.raises(ValueError, match="q belongs to kind=\"quantile\", not to 'mean'"):
+        regression.predict(NEW, q=0.5)
+    with pytest.raises(ValueError, match="not to 'cdf'"):
+        mixture.predict(kind="cdf", q=[0.1, 0.9])
+    with pytest.raises(ValueError, match="not to 'mean'"):
+        regression.contrasts({regression.model.frame.covariate_names[0]: [0.0, 1.0]}, q=0.5)
+
+
 def test_levels_of_several_responses(mixture, regression):
     both = ["small", "large"]
     table = mixture.predict(kind="cdf", at=[[0.0, 9000.0], [1.0, 9500.0]], draws=5)
