@@ -167,7 +167,7 @@ VALUES: dict[str, dict[str, str]] = {
         **_each("map mle optimize", "a search for one partition is \"bhc\" or \"ibhc\", and fit.partition() an estimate from chains"),
     },
     "family": {
-        **_each("normal norm gauss", "give \"gaussian\""),
+        **_each("normal norm", "give \"gaussian\""),
         **_each("student t studentt student_t laplace cauchy gamma beta lognormal weibull exponential skew_normal",
                 "mixtures of Gaussians take on any shape: give \"gaussian\", of positive responses with log(y) on the left"),
         **_each("negbinomial negative_binomial negbin nb zero_inflated_poisson zip",
