@@ -118,7 +118,7 @@ PIECES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"""\w+\[\s*['"](.+?)['"]\s*\]""", lambda found: f"columns are named alone, {quoted_name(found[1])}"),
     (r"""(?:^|[~+:*])\s*(?P<piece>(['"])([^'"]*)\2)""", lambda found: f"columns are named without quotes, {quoted_name(found[3])}"),
     (r"\b\w+\s*\[[^'\"\]]*\]", lambda found: _beforehand([])),
-    (r"""(?<!['"\w.])(pi|e)(?![\w'"])""", lambda found: f"write np.{found[1]}"),
+    (r"""(?<!['"\w.])(?P<piece>(?:pi|(?<=[*/^(-])e|(?<=[*/^(-] )e))(?![\w'"])""", lambda found: f"write np.{found[0]}"),
     (r"\b\w+\s*\|\s*(\w+)(?![\w(])", lambda found: _groups([found[1]])),
     (r"^\s*\.\s*~", lambda found: "the dot stands on the right; for all columns as responses leave the formula out, data=data"),
     (r"(?:[~+]|^)\s*(?P<piece>\d[\d.]*\s*[*/]\s*[\w.]+|[\w.]+\s*[*/]\s*\d[\d.]*)(?![\w(])",
