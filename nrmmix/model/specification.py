@@ -60,6 +60,8 @@ class Specification:
         prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
         missing: Literal["drop", "raise", "marginalize"] = "drop", weights: Any = None,
     ) -> None:
+        if data is None and not (formula is None or isinstance(formula, str)):
+            raise ValueError(f"data is missing, and the first argument, a formula, is {type(formula).__name__}; name the data, data=...")
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
         # of a file, which may be read after all: what a model of its table is made from
