@@ -68,11 +68,11 @@ def why_not(model: Specification, kind: str) -> list[str | None]:
     for distribution in prior_distributions(model):
         if distribution is None:
             found.append("has no law of its own: it is one of counts that share the total of their row")
+        elif kind in ("cdf", "exceedance", "survival", "hazard", "quantile") and not distribution.ordered:
+            what = {"quantile": "quantiles", "hazard": "hazard"}.get(kind, "distribution function")
+            found.append(f"has categories without an order, and no {what}")
         elif kind == "hazard" and (distribution.discrete or len(point_masses(distribution))):
             found.append("has values with a probability of their own, and no hazard")
-        elif kind in ("cdf", "exceedance", "survival", "quantile") and not distribution.ordered:
-            what = "quantiles" if kind == "quantile" else "distribution function"
-            found.append(f"has categories without an order, and no {what}")
         else:
             found.append(None)
     return found
