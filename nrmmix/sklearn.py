@@ -7,7 +7,6 @@ with its functions, so that they work in pipelines and searches; where it is not
 from __future__ import annotations
 
 import inspect
-import keyword
 import warnings
 from typing import Any
 
@@ -16,6 +15,7 @@ import pandas as pd
 
 from nrmmix.api import Model
 from nrmmix.common.messages import count, guided, listed
+from nrmmix.common.names import quoted_name
 from nrmmix.common.warnings import warn
 from nrmmix.common.words import ATTRIBUTES
 from nrmmix.inference.methods import method_of, model_for
@@ -418,6 +418,6 @@ def _design(features: pd.DataFrame) -> Any:
 
 def _quoted(name: str) -> str:
     """A column in a formula."""
-    if name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name not in RESERVED:
+    if name.isascii() and name not in RESERVED and quoted_name(name) == name:
         return name
     return f"Q('{name}')" if '"' in name else f'Q("{name}")'

@@ -285,6 +285,8 @@ def test_what_has_no_answer_is_refused(fits, data):
             fits("categorical").predict(kind=kind)
         with pytest.raises(ValueError, match=r"'colour'.*or response=\['a', 'visits', 'smoker'\]"):
             fits("mixed").predict(kind=kind)
+    with pytest.raises(ValueError, match=r"response 'colour' has categories without an order, and no hazard; use kind=.density."):
+        fits("categorical").predict(kind="hazard")
     with pytest.raises(ValueError, match="response 'w2' has no law of its own"):
         fits("multinomial").predict(kind="density", response="w2")
     with pytest.raises(ValueError, match=r"'purple' is no level of the response 'colour'; there are 'blue', 'green', 'red'"):

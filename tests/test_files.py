@@ -83,6 +83,9 @@ def test_files_that_do_not_fit(folder, monkeypatch, capsys):
     ("a.xlsx", r"give the table, pandas\.read_excel\('a.xlsx'\)", r"save the sheet as csv, or in Python .* pandas\.read_excel"),
     ("a.dta", r"pandas\.read_stata", r"convert it to csv or Parquet, or in Python .* pandas\.read_stata"),
     ("a.rds", r"write\.csv\(table", r"write\.csv\(table"),
+    ("a.jsonl", r"pandas\.read_json\('a.jsonl', lines=True\)", r"convert it to csv or Parquet, or in Python .* lines=True"),
+    ("a.pkl", r"pandas\.read_pickle", r"convert it to csv or Parquet"),
+    ("a.npz", r"several arrays, or is a saved fit", r"several arrays, or is a saved fit"),
 ])
 def test_files_of_other_kinds(tmp_path, capsys, name, python, shell):
     (tmp_path / name).write_text("x")

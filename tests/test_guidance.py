@@ -11,7 +11,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.common.messages import did_you_mean, guided, nearest
-from nrmmix.common.words import ARGUMENTS, ATTRIBUTES
+from nrmmix.common.words import ARGUMENTS, ATTRIBUTES, VALUES
 from nrmmix.sklearn import NRMMixture, NRMRegressor
 
 SMALL = {"draws": 5, "tune": 5, "chains": 1, "rng": 1}
@@ -45,6 +45,37 @@ def test_wrong_words(fit, call, right):
     with pytest.raises(TypeError) as caught:
         call(fit)
     assert right in str(caught.value)
+
+
+@pytest.mark.parametrize(("call", "right"), [
+    (lambda fit: fit.predict(kind="pdf"), 'kind="density" has densities'),
+    (lambda fit: fit.predict(kind="PDF"), 'kind="density" has densities'),
+    (lambda fit: fit.predict(kind="median"), 'kind="quantile", q=0.5'),
+    (lambda fit: fit.predict(kind="proba"), 'kind="membership"'),
+    (lambda fit: fit.predict(kind="meen"), "did you mean 'mean'?"),
+    (lambda fit: nm.fit("y ~ 1", DATA, method="nuts"), "leave method out"),
+    (lambda fit: nm.fit("y ~ 1", DATA, method="advi"), 'variational inference is "vb"'),
+    (lambda fit: nm.Model("y ~ 1", DATA, family="student"), 'give "gaussian"'),
+    (lambda fit: nm.Model("k ~ 1", DATA, family="negbinomial"), 'give "poisson"'),
+    (lambda fit: nm.Model("y ~ k", DATA, kernel="rbf"), 'give "se"'),
+    (lambda fit: nm.Model("y ~ 1", DATA, prior="pitman-yor"), 'give "py"'),
+])
+def test_wrong_values(fit, call, right):
+    with pytest.raises(ValueError) as caught:
+        call(fit)
+    assert right in str(caught.value)
+
+
+def test_words_for_values_are_none_of_ours():
+    from nrmmix.inference.methods import NAMES
+    from nrmmix.model.specification import shell_names
+    from nrmmix.posterior.predict.tables import KINDS
+
+    for what, words in VALUES.items():
+        ours = {"kind": KINDS, "method": NAMES}.get(what) or shell_names(what)
+        assert not words.keys() & {*ours} and all(word == word.lower() for word in words)
+        for advice in words.values():
+            assert all(name in ours for name in re.findall(r'(?:kind=|give |is |rows |or )"(\w+)"', advice)), advice
 
 
 WORDS_OF_OTHERS = {  # by the end of what is said of nm.fit, Model.fit and the estimators

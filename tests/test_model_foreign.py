@@ -22,8 +22,13 @@ RIGHT = {  # what to write, as the message says it
     "y | weights(w) ~ x": "weights='w'", "y | cens(z) ~ x": "Surv(time, event)", "y | trials(n) ~ x": "nm.Multinomial()",
     "y ~ x + (1|g)": "random effects", "y ~ x + (1 + x || g)": "C(g)", "y ~ x | g": "C(g)", "y ~ mo(x)": "nothing like it here",
     "bf(y ~ x)": "the text alone", "log(y ~ x)": "log(y) ~ x", "y <- x": "y ~ x", "y ~ x & z": "x:z", "y ~ x %in% z": "x:z",
-    "y ~ `x`": "write x", "y ~ df$x": "named alone, x", "y ~ df['x']": "named alone, x", "y ~ sin(2*pi*x)": "np.pi", "y ~ x, z": "x + z",
+    "y ~ `x`": "write x", "y ~ df$x": "named alone, x", "y ~ df['x']": "named alone, x", "y ~ sin(2*pi*x)": "np.pi",
+    "y ~ I(e**x)": "np.e", "y ~ x, z": "x + z",
     ". ~ 1": "leave the formula out", "y ~ cut(x, 3)": "beforehand", "~ y + x": "'y + x ~ 1'", "y ~ -1": "write 'y ~ 1'",
+    "y ~ x > 0.5": "beforehand", "y ~ I(x != 2) + z": "beforehand", "y ~ x % 2": "beforehand", "y ~ x[0]": "beforehand",
+    "y ~ 'x'": "piece \"'x'\" is not allowed: columns are named without quotes, x", "y ~ z + \"a b\"": "Q('a b')",
+    "[y, x] ~ 1": "y + x", "(y, x) ~ 1": "y + x", "y ~ z + 2*x": "piece '2*x' is not allowed: arithmetic stands within I(), I(2*x)",
+    "y ~ 1/x": "I(1/x)", "y ~ x/2": "I(x/2)", "2*y ~ x": "I(2*y)",
 }
 
 
@@ -35,7 +40,8 @@ def test_words_of_other_formulas(formula):
     assert RIGHT[formula] in said and "\n" not in said and len(said) < 300
 
 
-@pytest.mark.parametrize("formula", ["y ~ .", "y ~ x - 1", "y ~ x*z", "y ~ (x + z)**2", "y ~ x:z", "y ~ x**1", "y ~ I(x**2)", "y ~ C(g)"])
+@pytest.mark.parametrize("formula", ["y ~ .", "y ~ x - 1", "y ~ x*z", "y ~ (x + z)**2", "y ~ x:z", "y ~ x**1", "y ~ I(x**2)", "y ~ C(g)",
+                                     "y ~ x/z", "y ~ I(2*x)", "y ~ log(2*x + 1)", "y ~ bs(x, knots=[0.2, 0.5])", "I(y/2) ~ x"])
 def test_words_that_are_ours(formula):
     assert model_frame(formula, DATA).covariates is not None
 
@@ -98,4 +104,5 @@ def test_every_word_has_an_answer():
     for name in FUNCTIONS:
         for arguments in ("", "x", "x, 3", "log(x), k=2"):
             assert advice(f"y ~ {name}({arguments})", ["y", "x"]).endswith("."), name
+    assert advice("y ~ x + e", ["y", "x"]) is None and advice("e", ["y"]) is None  # a column that is not there
     assert all(pattern for pattern, _ in PIECES) and advice("y ~ s(", ["y"]) is not None

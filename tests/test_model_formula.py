@@ -265,6 +265,25 @@ def test_numbers_have_no_intercept_to_drop(table):
         np.testing.assert_array_equal(frame.covariates, plain.covariates)
 
 
+@pytest.mark.parametrize(("texts", "says"), [
+    (["2020-01-01", "2020-01-02", "2020-01-03 10:00"], "dates as text; convert it with pandas.to_datetime"),
+    (["31.12.2020", "1.1.2021", "2.1.21"], "dates as text"), (["12/31/2020", "1/2/2021", "2020/1/2"], "dates as text"),
+    (["1,5", "0,25", "-3,1"], "numbers with commas as text; read the file by pandas.read_csv"),
+    (["1,234", "12,345.5", "x"], "apart from 'x'"),
+])
+def test_dates_and_decimal_commas_as_text_are_no_categories(table, texts, says):
+    table["when"] = texts * 4
+    with pytest.raises(ValueError, match=says):
+        model_frame("y ~ when", table)
+    assert len(model_frame("y ~ C(when)", table).covariate_names) == 2
+
+
+def test_ranges_and_codes_are_categories(table):
+    for levels in (["20-30", "30-40", "2019-20"], ["a,b", "1,b", "c"], ["1-2-3-4", "A1", "10.2"], ["2020-Q1", "2020-Q2", "2021-Q1"]):
+        table["group"] = levels * 4
+        assert model_frame("y ~ group", table).covariate_names == ("group",)
+
+
 def test_numbers_as_text_are_no_categories(table):
     table["dose"] = ["1", "2.5", "1e3"] * 4
     with pytest.raises(ValueError, match=r"'dose' holds numbers as text; convert it with pandas.to_numeric, or write C\(dose\)"):

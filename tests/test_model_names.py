@@ -13,6 +13,7 @@ import nrmmix as nm
 from nrmmix.common.names import bare, meant, quoted_name
 from nrmmix.model.frame.columns.dates import in_days_since
 from nrmmix.model.frame.rows import NewRows
+from nrmmix.sklearn import NRMRegressor
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -78,6 +79,18 @@ def test_quoted_text_is_a_category_as_unquoted_text_is():
     assert quoted.frame.is_category.all() and type(quoted.kernel) is type(plain.kernel)
     np.testing.assert_array_equal(quoted.frame.covariates, plain.frame.covariates)
     np.testing.assert_array_equal(quoted.frame.inputs, plain.frame.inputs)
+
+
+@pytest.mark.parametrize("name", ["Intercept", "nan", "Infinity", "~", "a ~ b"])
+def test_names_that_formulas_take_for_something_else(name):
+    table = pd.DataFrame({"y": np.linspace(0, 1, 12) ** 2, name: np.linspace(2, 3, 12), "z": np.arange(12.0) % 5})
+    model = nm.Model("y ~ .", table)
+    assert model.frame.covariate_names == (name, "z") and nm.Model(f"Q({name!r}) ~ z", table).frame.response_names == (name,)
+    if name.isidentifier():
+        with pytest.raises(ValueError, match=rf"write Q\('{name}'\)"):
+            nm.Model(f"y ~ {name}", table)
+    regressor = NRMRegressor(draws=3, tune=3, chains=1, random_state=1).fit(table[[name, "z"]], table["y"])
+    assert np.isfinite(regressor.predict(table[[name, "z"]])).all()
 
 
 def test_names():

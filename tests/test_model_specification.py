@@ -39,6 +39,7 @@ def test_dropped_rows_are_counted(mcycle):
     ("options", "message"),
     [
         ({"data": None}, "data is missing"),
+        ({"formula": np.zeros((3, 2)), "data": None}, "the first argument, a formula, is ndarray; name the data, data="),
         ({"formula": "accel_g ~ tmes_ms"}, "times_ms"),
         ({"family": 3.5}, r"family must be an object such as nm.Gaussian\(\)"),
         ({"family": nm.Gaussian}, "family is the class Gaussian; make an object"),

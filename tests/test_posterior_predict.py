@@ -99,6 +99,29 @@ def test_quantiles_follow_the_units_of_each_response(data):
 # ---- their tables
 
 
+def test_points_of_several_responses_are_read_by_name(mixture):
+    array = mixture.predict(kind="density", at=[[0.5, 9000.0]], draws=5)
+    named = {"large": 9000.0, "small": 0.5}
+    for at in (pd.DataFrame([named]), named, pd.Series(named)):
+        pd.testing.assert_frame_equal(mixture.predict(kind="density", at=at, draws=5), array)
+    swapped = mixture.predict(kind="cdf", at=pd.DataFrame({"large": [9000.0, 9100.0], "other": 1, "small": [0.5, 0.6]}), draws=5)
+    assert list(swapped.index) == [("small", 0.5), ("small", 0.6), ("large", 9000.0), ("large", 9100.0)]
+    assert len(mixture.predict(kind="density", at=pd.DataFrame([[0.5, 9000.0]]), draws=5)) == 1  # columns without names
+    with pytest.raises(ValueError, match="at has no column 'large', but 'small', 'big'; it needs one for each response"):
+        mixture.predict(kind="density", at=pd.DataFrame({"small": [0.5], "big": [9000.0]}))
+    with pytest.raises(ValueError, match="at has several columns 'small'"):
+        mixture.predict(kind="density", at=pd.DataFrame([[0.5, 1.0, 9000.0]], columns=["small", "small", "large"]))
+
+
+def test_probabilities_belong_to_quantiles(mixture, regression):
+    with pytest.raises(ValueError, match="q belongs to kind=\"quantile\", not to 'mean'"):
+        regression.predict(NEW, q=0.5)
+    with pytest.raises(ValueError, match="not to 'cdf'"):
+        mixture.predict(kind="cdf", q=[0.1, 0.9])
+    with pytest.raises(ValueError, match="not to 'mean'"):
+        regression.contrasts({regression.model.frame.covariate_names[0]: [0.0, 1.0]}, q=0.5)
+
+
 def test_levels_of_several_responses(mixture, regression):
     both = ["small", "large"]
     table = mixture.predict(kind="cdf", at=[[0.0, 9000.0], [1.0, 9500.0]], draws=5)

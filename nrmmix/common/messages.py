@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from nrmmix.common.names import meant
-from nrmmix.common.words import ARGUMENTS, ATTRIBUTES
+from nrmmix.common.words import ARGUMENTS, ATTRIBUTES, VALUES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,8 +106,20 @@ def known_name(what: str, name: Any, known: Iterable[str]) -> str:
     """A checked name of something that there is, of a `what`; of what formulas name as it is called here, see `nrmmix.common.names`."""
     known = tuple(known)
     if (found := meant(name, known)) is None:
-        raise ValueError(f"unknown {what} {name!r}; there are {quoted(known) or 'none'}{did_you_mean(name, known)}")
+        raise ValueError(f"unknown {what} {name!r}; there are {quoted(known) or 'none'}{instead_of(what, name, known)}")
     return found
+
+
+def instead_of(what: str, name: Any, known: Iterable[Any]) -> str:
+    """The end of a message about an unknown name of a `what`: what there is for a word of other packages, else the known name most like it.
+
+    Examples
+    --------
+    >>> instead_of("family", "normal", ["gaussian"]), instead_of("method", "Gibbs", ["gibbs", "vb"])
+    ('; give "gaussian".', "; did you mean 'gibbs'?")
+    """
+    word = VALUES.get(what, {}).get(name.lower()) if isinstance(name, str) else None
+    return did_you_mean(name, known) if word is None else f"; {word}."
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:

@@ -10,15 +10,27 @@ from typing import Any
 
 
 def quoted_name(name: str) -> str:
-    """A column as a formula has it: in quotes where its name is no name of Python.
+    """A column as a formula has it: in quotes where its name is no name of Python, or stands for something else in formulas.
 
     Examples
     --------
-    >>> quoted_name("x"), quoted_name("FSC-A"), quoted_name("class")
-    ('x', "Q('FSC-A')", "Q('class')")
+    >>> quoted_name("x"), quoted_name("FSC-A"), quoted_name("class"), quoted_name("inf")
+    ('x', "Q('FSC-A')", "Q('class')", "Q('inf')")
     """
     as_read = unicodedata.normalize("NFKC", name)  # Python reads some letters as others that look alike
-    return name if name == as_read and name.isidentifier() and not keyword.iskeyword(name) else f"Q({name!r})"
+    plain = name == as_read and name.isidentifier() and not keyword.iskeyword(name) and not stands_for_else(name)
+    return name if plain else f"Q({name!r})"
+
+
+def stands_for_else(name: str) -> bool:
+    """Whether a formula takes a name for its constant, or for a number, as patsy does.
+
+    Examples
+    --------
+    >>> [stands_for_else(name) for name in ("Intercept", "nan", "Infinity", "x")]
+    [True, True, True, False]
+    """
+    return name == "Intercept" or name.lower() in ("nan", "inf", "infinity")
 
 
 def bare(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Words of other packages for arguments and for attributes of results: what is meant by them here.
+"""Words of other packages for arguments, their values, and attributes of results: what is meant by them here.
 
 Those of formulas are in `nrmmix.model.frame.foreign`.  `messages` reads these tables.
 """
@@ -148,6 +148,38 @@ ARGUMENTS: dict[str, Meaning] = {
         "lengthscale length_scale bandwidth ls scale bw",
         (("width", "for covariates in [0, 1]"), ("kernel", "such as nm.SquaredExponential(width)")),
     ),
+}
+
+# Values of arguments that take one of a few names, by what they name, in small letters: what to give.
+VALUES: dict[str, dict[str, str]] = {
+    "kind": {
+        **_each("pdf dens", "kind=\"density\" has densities"),
+        **_each("prob proba probability probabilities posterior responsibilities", "kind=\"membership\" has the probabilities of clusters"),
+        **_each("class label labels", "kind=\"cluster\" has the most probable cluster of each row"),
+        **_each("response expectation expected epred link fitted", "kind=\"mean\" has means of the responses"),
+        **_each("median", "kind=\"quantile\", q=0.5 has medians"),
+        **_each("predictive prediction interval", "kind=\"quantile\", q=[0.05, 0.95] has limits of new values, .simulate() draws them"),
+        **_each("variance var sd std", "of spread kind=\"quantile\" tells, or .simulate(), whose draws have any moment"),
+    },
+    "method": {
+        **_each("mcmc nuts hmc sampling sample mh metropolis", "leave method out for the chains that suit the model, or give \"gibbs\""),
+        **_each("em vi advi variational vbem vbgm meanfield", "variational inference is \"vb\", of many rows \"memoized_vb\""),
+        **_each("map mle optimize", "a search for one partition is \"bhc\" or \"ibhc\", and fit.partition() an estimate from chains"),
+    },
+    "family": {
+        **_each("normal norm", "give \"gaussian\""),
+        **_each("student t studentt student_t laplace cauchy gamma beta lognormal weibull exponential skew_normal",
+                "mixtures of Gaussians take on any shape: give \"gaussian\", of positive responses with log(y) on the left"),
+        **_each("negbinomial negative_binomial negbin nb zero_inflated_poisson zip",
+                "mixtures of Poissons spread as widely as the counts do: give \"poisson\""),
+        **_each("binomial", "give \"bernoulli\" for 0 and 1, or the counts of all outcomes and \"multinomial\""),
+        **_each("bernouilli binary logistic", "give \"bernoulli\""),
+    },
+    "kernel": _each("rbf gaussian exp_quad expquad squared_exponential sqexp", "give \"se\""),
+    "prior": {
+        **_each("dirichlet dirichlet_process crp", "give \"dp\""),
+        **_each("pitman-yor pitman_yor pitmanyor", "give \"py\""),
+    },
 }
 
 _CLUSTERS = "clusters() has the cluster of each row, .membership(new) probabilities, .partition() the estimate with its credible ball"

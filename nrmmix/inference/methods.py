@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from nrmmix.common.messages import SHELL, did_you_mean
+from nrmmix.common.messages import SHELL, instead_of
 from nrmmix.common.registry import code
 from nrmmix.inference.mcmc.cycle import Cycle
 from nrmmix.inference.mcmc.moves import (
@@ -186,7 +186,7 @@ def named(method: Any) -> tuple[str, Method]:
     """A method and its name, whatever model it is for."""
     if isinstance(method, str):
         if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, NAMES))}{did_you_mean(method, NAMES)}")
+            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, NAMES))}{instead_of('method', method, NAMES)}")
         return method, METHODS[method]
     if isinstance(method, Method):
         return method.name, method

@@ -15,7 +15,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from nrmmix.common import machine
-from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted, shown
+from nrmmix.common.messages import guided, instead_of, listed, printable, quoted, shown
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
@@ -60,6 +60,8 @@ class Specification:
         prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
         missing: Literal["drop", "raise", "marginalize"] = "drop", weights: Any = None,
     ) -> None:
+        if data is None and not (formula is None or isinstance(formula, str)):
+            raise ValueError(f"data is missing, and the first argument, a formula, is {type(formula).__name__}; name the data, data=...")
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
         # of a file, which may be read after all: what a model of its table is made from
@@ -451,7 +453,7 @@ def _by_name(role: str, given: Any) -> Any:
     if role == "family" and given in OTHER_WORDS:
         return Gaussian(given)
     if given not in known:
-        raise ValueError(f"unknown {role} {given!r}; there are {quoted(known)}, or an object{did_you_mean(given, known)}")
+        raise ValueError(f"unknown {role} {given!r}; there are {quoted(known)}, or an object{instead_of(role, given, known)}")
     made, options = known[given]
     needed = [name for name, one in signature(made).parameters.items() if one.default is one.empty and name not in options]
     if needed or getattr(made, "default_widths", ()) is None:

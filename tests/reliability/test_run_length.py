@@ -65,6 +65,13 @@ def test_a_limit_of_time_ends_tuning_too_and_the_fit_goes_on(galaxy):
     assert "time limit" not in said(longer) and re.search(r"Interrupted: +no", longer.summary().as_text())
 
 
+def test_a_run_of_few_draws_goes_on_until_they_agree(galaxy):
+    """The few draws that there are were all that was kept: ever fewer of ever more iterations."""
+    fit = galaxy.fit(draws=15, tune=50, rng=1).extend(time_limit=60)
+    assert not fit.interrupted and converged(fit.diagnostics()) and fit.draws.n_draws >= 100
+    assert same(fit, galaxy.fit(rng=1, tune=50, draws=fit.draws.n_draws, thin=fit.thin))
+
+
 def test_what_ended_a_run_of_so_many_draws(galaxy):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nm.ConvergenceWarning)

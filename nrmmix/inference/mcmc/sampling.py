@@ -172,10 +172,10 @@ def go_on(
     draws = length.checked(draws)
     workers, limit = workers_of(cores, chains, run.cycle), seconds("time_limit", time_limit)
     run = replace(run, goal=draws if isinstance(draws, str) else before + draws, time_limit=limit)
-    run.most = max(run.most, -(-before // length.QUARTERS) * length.QUARTERS) if draws == AUTO else 0
+    least = -(-before // length.QUARTERS) * length.QUARTERS
     extra = max(len(point.extra_draws.scalars) for point in run.checkpoints)
     with stoppable() as stop:
-        kept, run.most = _store(model, chains, draws, run.store, extra, run.most)
+        kept, run.most = _store(model, chains, draws, run.store, extra, run.most, least)
         session = _Session(model, run, kept, head=dict(run.draws) if before else None, seconds=run.seconds)
         with _compiling(model, run.cycle), stop.preparing():
             session.runs = [resumed_chain(model, run.cycle, point, session.store.each.part(0)) for point in run.checkpoints]
@@ -188,14 +188,20 @@ def go_on(
             release(*(chain.rng for chain in session.runs))
 
 
-def _store(model: Specification, chains: int, draws: int | str, kind: str, extra: int = 0, most: int = 0) -> tuple[Store, int]:
-    """A store of draws, if this machine has the memory, and how many are kept at most where they are not counted."""
+def _store(
+    model: Specification, chains: int, draws: int | str, kind: str, extra: int = 0, most: int = 0, least: int = 0
+) -> tuple[Store, int]:
+    """A store of draws, if this machine has the memory, and how many are kept at most where they are not counted.
+
+    These are `most` where that is known, of a run that was to find its length before, and no fewer than `least`, which there are.
+    """
     store = Store(model, chains, 0, kind)
     store.draws = length.MAX_DRAWS if isinstance(draws, str) else max(draws, extra)
     if draws == AUTO:
-        most = most or length.most_draws(store)
+        most = max(most or length.most_draws(store), least)
         store.draws = max(most, extra)
     else:
+        most = 0
         check_memory(store, store.draws)
     store.allocate(store.draws)
     return store, most

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -184,20 +185,20 @@ def check_levels(items: Iterable[Any], name: str, levels: Sequence[Any], index: 
 
 
 def check_text(values: pd.Series, name: str) -> None:
-    """Raise a ValueError where a column of text holds numbers for the most part: it was hardly meant as categories.
+    """Raise a ValueError where a column of text holds numbers or dates for the most part: it was hardly meant as categories.
 
     Examples
     --------
     >>> check_text(pd.Series(["low", "high", "3"]), "dose")
     """
-    numeric = {item: _reads_as_number(item) for item in values.dropna()}
-    if 2 * sum(numeric.values()) <= len(numeric):
-        return
-    odd = next((i for i, item in enumerate(values) if numeric.get(item) is False), None)
-    apart = "" if odd is None else f", apart from {shown(values.iloc[odd])} in {row_name(odd, values.index)}"
-    raise ValueError(
-        f"The column {name!r} holds numbers as text{apart}; convert it with pandas.to_numeric, or write C({name}) for categories."
-    )
+    text = {item: item.strip() for item in values.dropna() if isinstance(item, str)}
+    for what, reads, convert in _HARDLY_CATEGORIES:
+        found = {item: bool(reads(stripped)) for item, stripped in text.items()}
+        if 2 * sum(found.values()) <= len(found):
+            continue
+        odd = next((i for i, item in enumerate(values) if found.get(item) is False), None)
+        apart = "" if odd is None else f", apart from {shown(values.iloc[odd])} in {row_name(odd, values.index)}"
+        raise ValueError(f"The column {name!r} holds {what} as text{apart}; {convert}, or write C({name}) for categories.")
 
 
 def _reads_as_number(text: str) -> bool:
@@ -206,6 +207,15 @@ def _reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return any(letter.isdigit() for letter in text)  # not "nan" and "infinity"
+
+
+_HARDLY_CATEGORIES: tuple[tuple[str, Callable[[str], object], str], ...] = (  # what text is, how it is told, and what to do
+    ("numbers", _reads_as_number, "convert it with pandas.to_numeric"),
+    ("numbers with commas", re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+|\.\d+)?").fullmatch,
+     "read the file by pandas.read_csv with decimal=',' or thousands=','"),
+    ("dates", re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{4}([/.])\d{1,2}\2\d{1,2}|\d{1,2}([/.-])\d{1,2}\3(\d{2}|\d{4})").fullmatch,
+     "convert it with pandas.to_datetime, as dates become days"),
+)
 
 
 def check_counts(values: np.ndarray, name: str, index: pd.Index | None, rows: np.ndarray, binary: bool = False) -> None:

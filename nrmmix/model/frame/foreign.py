@@ -102,20 +102,29 @@ def _power(base: str, exponent: str) -> str:
     return f"write {base}**{exponent}" if base.startswith("(") else f"write I({base}**{exponent})"
 
 
+def _joined(names: str) -> str:
+    return f"columns are joined by +, {' + '.join(re.split(r' *, *', names))}"
+
+
 PIECES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\(\s*[^()|]*?\s*\|\|?\s*([^()|]+?)\s*\)", lambda found: _groups([found[1]])),
     (r"([\w.]*\([^()]*\)|[\w.]+)\s*\^\s*([\w.]+)", lambda found: _power(found[1], found[2])),
     (r"\w+\s*[(\[][^~()]*~", lambda found: "the tilde stands outside of brackets, as in log(y) ~ x"),
     (r"<-|:=|←", lambda found: "a tilde stands between responses and covariates, y ~ x"),
     (r"%in%|&", lambda found: "an interaction is written with a colon, x:z"),
-    (r"%\S*%|//|@", lambda found: _beforehand([])),
+    (r"%\S*%|//|@|[<>]=?|[=!]=|%", lambda found: _beforehand([])),
     (r"`([^`]*)`", lambda found: f"write {quoted_name(found[1])}"),
     (r"\w+\$(\w+)", lambda found: f"columns are named alone, {found[1]}"),
     (r"""\w+\[\s*['"](.+?)['"]\s*\]""", lambda found: f"columns are named alone, {quoted_name(found[1])}"),
-    (r"""(?<!['"\w.])(pi|e)(?![\w'"])""", lambda found: f"write np.{found[1]}"),
+    (r"""(?:^|[~+:*])\s*(?P<piece>(['"])([^'"]*)\2)""", lambda found: f"columns are named without quotes, {quoted_name(found[3])}"),
+    (r"\b\w+\s*\[[^'\"\]]*\]", lambda found: _beforehand([])),
+    (r"""(?<!['"\w.])(?P<piece>(?:pi|(?<=[*/^(-])e|(?<=[*/^(-] )e))(?![\w'"])""", lambda found: f"write np.{found[0]}"),
     (r"\b\w+\s*\|\s*(\w+)(?![\w(])", lambda found: _groups([found[1]])),
     (r"^\s*\.\s*~", lambda found: "the dot stands on the right; for all columns as responses leave the formula out, data=data"),
-    (r"^[^()\[\]]*?(\w+\s*,\s*\w+)", lambda found: f"columns are joined by +, {' + '.join(re.split(r' *, *', found[1]))}"),
+    (r"(?:[~+]|^)\s*(?P<piece>\d[\d.]*\s*[*/]\s*[\w.]+|[\w.]+\s*[*/]\s*\d[\d.]*)(?![\w(])",
+     lambda found: f"arithmetic stands within I(), I({found[1]})"),
+    (r"(?P<piece>[(\[]\s*(\w+(?:\s*,\s*\w+)+)\s*[)\]])\s*~", lambda found: _joined(found[2])),
+    (r"^[^()\[\]]*?(\w+\s*,\s*\w+)", lambda found: _joined(found[1])),
 )
 
 
@@ -140,7 +149,8 @@ def advice(formula: str, known: Sequence[str]) -> str | None:
     for pattern, instead in PIECES:
         found = re.search(pattern, text)
         if found is not None and found[0] not in known:
-            return f"The formula piece {found[0].strip()!r} is not allowed: {instead(found)}."
+            piece = found["piece"] if "piece" in found.re.groupindex else found[0].strip()
+            return f"The formula piece {piece!r} is not allowed: {instead(found)}."
     return None
 
 

@@ -25,7 +25,7 @@ from patsy.parse_formula import parse_formula
 from scipy.special import logit
 
 from nrmmix.common.messages import unknown_column
-from nrmmix.common.names import quoted_name
+from nrmmix.common.names import quoted_name, stands_for_else
 from nrmmix.model.frame.foreign import advice
 
 __all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
@@ -171,6 +171,8 @@ class Syntax:
             raise _refusal(name, "names that begin so are reserved; rename the column")
         if name not in self.known:
             raise unknown_column(name, self.known)
+        if not quoted and stands_for_else(name):
+            raise _refusal(name, f"it has a meaning of its own in formulas; write {quoted_name(name)} for the column")
         self.columns[name] = None
         self.called |= {"Q"} if quoted else set()
         return True
@@ -463,7 +465,7 @@ def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
 @advised
 def parse_design(text: str, known: Sequence[str]) -> list[Term]:
     """Check the right side of a formula, given alone, against the grammar and the columns; return its terms."""
-    if not isinstance(text, str) or "~" in text or not text.strip():
+    if not isinstance(text, str) or not text.strip() or any(token.string == "~" for token in _tokens(text)):
         raise ValueError(f"A design is the right side of a formula, such as '1 + x', not {text!r}.")
     _split(f"y ~ {text}", known)  # checks length, depth and tokens
     try:

@@ -17,10 +17,11 @@ from nrmmix.model.frame.sources.files import ParquetSource, parquet
 COPIES = 6.0  # of a table, that reading it and making a model of it take for a moment
 PARQUET, TEXT, COMPRESSED = (".parquet", ".pq"), (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zip")
 EXPANSION = 8.0  # of compressed text, about
+LINES_OF_JSON = (".jsonl", ".ndjson")
 READERS = {  # of other kinds of files, by pandas
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "read_excel"), ".feather": "read_feather", ".arrow": "read_feather",
     ".json": "read_json", ".dta": "read_stata", ".sav": "read_spss", ".sas7bdat": "read_sas", ".xpt": "read_sas", ".h5": "read_hdf",
-    ".orc": "read_orc", ".fwf": "read_fwf",
+    ".orc": "read_orc", ".fwf": "read_fwf", ".pkl": "read_pickle", ".pickle": "read_pickle", **dict.fromkeys(LINES_OF_JSON, "read_json"),
 }
 OF_R = (".rds", ".rdata", ".rda")
 
@@ -102,8 +103,13 @@ def refuse_other_kinds(place: Path) -> None:
     ending = place.suffix.lower()
     if ending in OF_R:
         raise ValueError(f"{place.name!r} is a file of R; write it there as csv, write.csv(table, \"table.csv\", row.names = FALSE).")
+    if ending == ".npz":
+        raise ValueError(
+            f"{place.name!r} holds several arrays, or is a saved fit, and no table; save one array by numpy.save as .npy, or give csv or "
+            "Parquet."
+        )
     if ending in READERS:
-        call = f"pandas.{READERS[ending]}({place.name!r})"
+        call = f"pandas.{READERS[ending]}({place.name!r}{', lines=True' if ending in LINES_OF_JSON else ''})"
         if SHELL.get():
             first = "save the sheet as csv" if READERS[ending] == "read_excel" else "convert it to csv or Parquet"
             raise ValueError(f"{place.name!r} is no text, Parquet or .npy file; {first}, or in Python give nrmmix.fit the table {call}.")

@@ -25,7 +25,7 @@ from nrmmix.posterior.predict.points import (
 )
 from nrmmix.posterior.predict.rows import insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
-from nrmmix.posterior.predict.tables import OF_POINTS, check_points
+from nrmmix.posterior.predict.tables import OF_POINTS, QUANTILES, check_points
 from nrmmix.posterior.predict.units import PROBABILITIES, Units
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def contrasts(
     kind: str = "mean",
     *,
     at: Any = None,
-    q: Any = (0.05, 0.5, 0.95),
+    q: Any = QUANTILES,
     interval: float = 0.9,
     draws: int = 500,
     rng: Any = None,
@@ -53,7 +53,7 @@ def contrasts(
     if kind not in KINDS:
         raise ValueError(f"contrasts are of {listed(map(repr, KINDS))}, not of {kind!r}{did_you_mean(kind, KINDS)}.")
     insist_in_memory(model, None, "contrasts hold columns at their typical values")
-    check_points(kind, at)
+    check_points(kind, at, q)
     if kind in OF_POINTS and at is None:
         raise ValueError(f"contrasts of a {kind} need points: give at=.")
     share, size = probability("interval", interval), count("draws", draws, 1)
@@ -111,7 +111,7 @@ def _functional(
         levels = {"response": np.repeat(names[responses], len(probabilities))} if named else {}
         levels["q"] = np.tile(probabilities, len(responses))
         return (lambda inputs: units.quantile(states, responses, probabilities, inputs)), W, levels, _as_it_is
-    given = given_points(model, at, responses)
+    given = given_points(model, at, responses, units.back)
     of_points, values = np.repeat(responses, len(given)), units.points(given, responses).T.ravel()
     levels = {"response": names[of_points]} if named else {}
 

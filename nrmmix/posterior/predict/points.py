@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from nrmmix.common.messages import did_you_mean, listed, plain, shown
 from nrmmix.common.names import meant
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.frame.tables import COUNT_BOUND
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
@@ -67,11 +68,11 @@ def why_not(model: Specification, kind: str) -> list[str | None]:
     for distribution in prior_distributions(model):
         if distribution is None:
             found.append("has no law of its own: it is one of counts that share the total of their row")
+        elif kind in ("cdf", "exceedance", "survival", "hazard", "quantile") and not distribution.ordered:
+            what = {"quantile": "quantiles", "hazard": "hazard"}.get(kind, "distribution function")
+            found.append(f"has categories without an order, and no {what}")
         elif kind == "hazard" and (distribution.discrete or len(point_masses(distribution))):
             found.append("has values with a probability of their own, and no hazard")
-        elif kind in ("cdf", "exceedance", "survival", "quantile") and not distribution.ordered:
-            what = "quantiles" if kind == "quantile" else "distribution function"
-            found.append(f"has categories without an order, and no {what}")
         else:
             found.append(None)
     return found
@@ -92,14 +93,18 @@ def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> No
 
 # ---- points
 
-def given_points(model: Specification, at: Any, responses: np.ndarray) -> np.ndarray:
+def given_points(model: Specification, at: Any, responses: np.ndarray, back: Mapping[int, Back]) -> np.ndarray:
     """(m, k) points of k responses as kernels read them: categories by the number of their level.
 
-    A ValueError if `at` has another shape, holds no finite numbers, numbers that are no counts of a response that counts, or none of the
-    levels of one that has categories.
+    Columns of a table are those of the responses by name, or by the name of the column in whose units `back` has them.  A ValueError if
+    `at` has another shape, holds no finite numbers, numbers that are no counts of a response that counts, or none of the levels of one that
+    has categories.
     """
     k = len(responses)
     levels = [model.frame.levels[j] for j in responses]
+    if k > 1:
+        names = model.frame.response_names
+        at = _in_order(at, [(names[j], *([back[j].column] if j in back else [])) for j in map(int, responses)])
     if all(one is None for one in levels):
         points = reals(at, "at")
     else:
@@ -122,6 +127,25 @@ def given_points(model: Specification, at: Any, responses: np.ndarray) -> np.nda
             raise ValueError(f"at: the response {model.frame.response_names[j]!r} is {what}, not {values[none][0]:g}.")
         columns.append(values)
     return np.column_stack(columns)
+
+
+def _in_order(at: Any, names: Sequence[tuple[str, ...]]) -> Any:
+    """Points with columns in the order of the responses, each of which has some names; as they are where columns have no names."""
+    if isinstance(at, Mapping):
+        at = pd.DataFrame({name: np.atleast_1d(values) for name, values in at.items()})
+    labels = at.columns if isinstance(at, pd.DataFrame) else at.index if isinstance(at, pd.Series) else ()
+    if not any(isinstance(one, str) for one in labels):
+        return at
+    place: list[int] = []
+    for own in names:
+        found = [i for i, one in enumerate(labels) if meant(one, own) is not None]
+        if len(found) != 1:
+            raise ValueError(
+                f"at has {'several columns' if found else 'no column'} {own[-1]!r}, but {listed(map(repr, labels))}; it needs one for each "
+                "response, or an array with columns in their order."
+            )
+        place += found
+    return at.iloc[:, place] if isinstance(at, pd.DataFrame) else at.iloc[place]
 
 
 def _codes(name: str, levels: Sequence[Any], values: np.ndarray) -> np.ndarray:

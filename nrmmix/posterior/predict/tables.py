@@ -56,6 +56,7 @@ OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance, "
 OF_CLUSTERS = {"cluster": membership.of_rows, "membership": membership.table_of_rows}
 AT_OWN = ("density", "cdf")  # which are of the row's own response where there are no points
 AVERAGES = ("density", "log")
+QUANTILES = (0.05, 0.5, 0.95)  # that there are where none are asked for
 UNITS = {  # of predictions, in their `attrs["units"]`
     **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
     "density": "probability per unit of each response; of counts, categories and point masses probabilities",
@@ -105,7 +106,7 @@ class Query:
 
 
 def predict(
-    posterior: AnyPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95),
+    posterior: AnyPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = QUANTILES,
     interval: float = 0.9, draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
     given: str | Sequence[str] | None = None, units: str = "formula", estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
@@ -120,7 +121,7 @@ def predict(
         raise ValueError(f"newdata must be a DataFrame, not {read.data!r}; {meant}")
     known_name("kind", kind, KINDS)
     share = probability("interval", interval)
-    check_points(kind, at)
+    check_points(kind, at, q)
     if kind in membership.KINDS and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
     size = count("draws", draws, 1)
@@ -155,8 +156,10 @@ def _of_query(kind: str, is_given: bool, is_sparse: bool) -> Callable[[Query], p
     return _of_sparse if is_sparse else {"mean": _mean, "quantile": _quantile}.get(kind, _curve)
 
 
-def check_points(kind: str, at: Any) -> None:
-    """Refuse points where a functional has none, and an exceedance without them."""
+def check_points(kind: str, at: Any, q: Any) -> None:
+    """Refuse points where a functional has none, an exceedance without them, and probabilities of what is no quantile."""
+    if kind != "quantile" and not (isinstance(q, tuple) and q == QUANTILES):
+        raise ValueError(f'q belongs to kind="quantile", not to {kind!r}; the probability of the band is interval=.')
     if kind not in OF_POINTS and at is not None:
         raise ValueError(f'at belongs to kind="density", "cdf" and "exceedance", also "survival" and "hazard"; a {kind} has no points.')
     if kind == "exceedance" and at is None:
@@ -235,7 +238,9 @@ def _at_points(query: Query) -> pd.DataFrame:
     model, states = query.model, query.states()
     if query.joint and query.at is None:
         raise ValueError(f"newdata has no {', '.join(query.read.lacking())}; give the points of the joint density as at=.")
-    given = None if query.at is None else query.units.points(given_points(model, query.at, query.responses), query.responses)
+    given = None
+    if query.at is not None:
+        given = query.units.points(given_points(model, query.at, query.responses, query.units.back), query.responses)
     if query.joint:
         assert given is not None
         points, responses = given, query.responses
@@ -373,7 +378,7 @@ def _points_given(query: Query) -> tuple[np.ndarray, bool]:
     """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
     model, wanted = query.model, query.responses
     if query.at is not None:
-        return query.units.points(given_points(model, query.at, wanted), wanted)[None], False
+        return query.units.points(given_points(model, query.at, wanted, query.units.back), wanted)[None], False
     own = query.read.responses(wanted) if query.kind in AT_OWN else None
     if own is not None:
         return own[:, wanted][:, None, :], True
