@@ -22,6 +22,8 @@ from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors, local_step
 
+EMPTY = 1e-8  # rows of a component, up to which it has none
+
 
 class LocalSums(NamedTuple):
     """Result of a visit of batches: counts, statistics, entropies, entropies of pairs; sums of log h; rows that were asked for."""
@@ -306,9 +308,9 @@ class Memory:
         if (np.diff(order) < 0).any():
             self.take(order)
 
-    def drop_empty(self, least: float = 1e-8) -> None:
+    def drop_empty(self) -> None:
         """Without components that no row is in; the bound without such a last one is the same."""
-        some = np.flatnonzero(least < self._N)
+        some = np.flatnonzero(self._N > EMPTY)
         if 0 < len(some) < self.n_components:
             self.take(some)
 
