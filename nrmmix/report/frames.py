@@ -221,7 +221,7 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     return table.sort_values("elpd", ascending=False, kind="stable")
 
 
-def _scores(fit: Result, rows: Any) -> pd.Series:
+def _scores(fit: Result, rows: Rows) -> pd.Series:
     return log_density(fit.posterior, rows)
 
 
