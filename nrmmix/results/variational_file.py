@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from nrmmix.inference.variational_regression.climb import Pass as PassOfStart
 from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.model.encoding import decode, encode
+from nrmmix.model.families.exponential import Stacked
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 from nrmmix.posterior.kernel_factors import KernelFactors
@@ -24,6 +25,7 @@ from nrmmix.results.variational_regression import VariationalRegressionResult
 RUN = ("method", "elbo", "has_converged", "seed", "seconds", "interrupted")
 OF_ROWS = ("entropy", "log_v", "n", "log_h")  # of sums over rows those that are numbers
 MIN_SUM = 1e-6  # that rounding may leave below 0
+T = TypeVar("T")
 
 
 def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def restored(
         return _restored_starts(header, get, model, options, insist)
     side = model.exponential()
     shared = {name: get(header["factors"][name]) for name in side.shared if name in header["factors"]}
-    insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+    _insist_on_shared(shared, side, insist)
     try:
         side = side.with_shared(shared)
     except ValueError:
@@ -75,8 +77,7 @@ def restored(
     insist(sound and bool(np.isfinite(N).all() and np.isfinite(s).all() and (N >= 0).all()), "factors")
     insist(abs(float(N.sum()) - model.frame.size) <= 1e-6 * model.frame.size, "counts of components")
     columns = [get(header["passes"][{"number": "pass", "bound": "elbo"}.get(name, name)]) for name in Pass._fields]
-    insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
-    passes = [Pass(*(value.item() for value in values)) for values in zip(*columns, strict=True)]
+    passes = _passes(Pass, columns, insist)
     try:
         factors = Factors(side, model.prior.mass, N, s)
     except np.linalg.LinAlgError:
@@ -86,6 +87,15 @@ def restored(
         float(run["seconds"]), bool(run["interrupted"]),
     )
     return _take_clusters(VariationalResult(model, outcome), header, get, insist)
+
+
+def _insist_on_shared(shared: dict[str, np.ndarray], side: Stacked, insist: Callable[[bool, str], None]) -> None:
+    insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+
+
+def _passes(kind: Callable[..., T], columns: list[np.ndarray], insist: Callable[[bool, str], None]) -> list[T]:
+    insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
+    return [kind(*(value.item() for value in values)) for values in zip(*columns, strict=True)]
 
 
 # ---- density regression: several starts
@@ -139,14 +149,13 @@ def _restored_starts(
         insist(bool((codes >= 0).all() and (codes < binned.counts).all()), "codes of components")
         insist(abs(float(N.sum()) - model.frame.size) <= 1e-6 * model.frame.size, "counts of components")
         shared = {name: get(key) for name, key in one["shared"].items()}
-        insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+        _insist_on_shared(shared, side, insist)
         try:
             fits.append(KernelFactors(binned, side.with_shared(shared), model.prior.mass, N, s, A, codes))
         except (np.linalg.LinAlgError, ValueError):
             raise ValueError("its factors cannot be right") from None
         columns = [get(one["passes"][name]) for name in PassOfStart._fields]
-        insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
-        passes.append([PassOfStart(*(value.item() for value in values)) for values in zip(*columns, strict=True)])
+        passes.append(_passes(PassOfStart, columns, insist))
     sums = []
     for one, own in zip(fits, header.get("sums", []), strict=False):
         H, G, of_rows = (get(own[name]) for name in ("H", "G", "of_rows"))

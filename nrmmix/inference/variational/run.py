@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -34,8 +34,19 @@ LOST = (
 )
 
 
-class _Stopped(Exception):
+NOT_TRUSTED = f"the bound and the components are not to be trusted: {LOST}"
+NOT_FINITE = "the bound is no finite number; rescale the data or widen the prior."
+
+
+class Stopped(Exception):
     """The time limit is over."""
+
+
+def refuse_without_pass(stopped: BaseException) -> NoReturn:
+    """Raise what says that a run was stopped before it had anything to give back."""
+    if isinstance(stopped, KeyboardInterrupt):
+        raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
+    raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
 
 
 def run_variational(
@@ -51,7 +62,7 @@ def run_variational(
     before = 0.0 if saved is None else saved.seconds
     side = model.exponential()
     rows = model.statistics(side)
-    _check_rows(rows, model)
+    check_rows(rows, model)
     climb: Climb | Descent | None = None
     interrupted = False
     with Progress(progress) as line:
@@ -62,7 +73,7 @@ def run_variational(
                 saver(partial(checkpoint.of_climb, cast(Climb, climb), passes), before + time.perf_counter() - started)
             line.update(f"pass {made.number}, {made.n_clusters} clusters, bound {made.bound:.2f}", made.number / method.passes)
             if limit is not None and time.perf_counter() - started > limit:
-                raise _Stopped
+                raise Stopped
 
         try:
             with executor_of(getattr(method, "executor", None)).open() as executor:
@@ -73,20 +84,18 @@ def run_variational(
                 else:
                     climb = checkpoint.climb_of(saved, model, divided, _settings(method, start))
                 climb.run(report)
-        except (_Stopped, KeyboardInterrupt) as stopped:
+        except (Stopped, KeyboardInterrupt) as stopped:
             interrupted = True
             if climb is None or climb.kept is None:
-                if isinstance(stopped, KeyboardInterrupt):
-                    raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
-                raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
+                refuse_without_pass(stopped)
         except np.linalg.LinAlgError:
             raise FloatingPointError(LOST) from None
     assert climb.kept is not None  # after a pass
     factors, bound = climb.kept
     if not math.isfinite(bound):
-        raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
+        raise FloatingPointError(NOT_FINITE)
     if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
-        warn(f"the bound and the components are not to be trusted: {LOST}")
+        warn(NOT_TRUSTED)
     if isinstance(method, (StochasticVB, MemoizedVB)):
         method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
@@ -108,7 +117,7 @@ def checkpointing(
     return saved, checkpoint.Saver(model, method, name, entropy(seeds)), seeds
 
 
-def _check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
+def check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
     if isinstance(rows, StreamedRows):
         return  # parts are checked as they are loaded
     far = (np.abs(rows.dense) > TOO_FAR).any(axis=0)

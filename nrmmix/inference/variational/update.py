@@ -79,8 +79,7 @@ def updated(
 ) -> tuple[Factors, float, list[Pass], bool]:
     """Factors and bound of the rows seen, new ones (`rows`) included; passes over these, numbered after the first; whether it converged."""
     is_memoized = isinstance(method, MemoizedVB)
-    division = method if isinstance(method, MemoizedVB) else MemoizedVB()
-    batches, round_size = division.division(rows.n) if division.batches is None or division.batches <= rows.n else (rows.n, 1)
+    batches, round_size = method.division_of_new(rows.n)
     settings = Settings(
         method.passes, method.tolerance(), merges=not is_memoized or bool(method.moves()[1]), births=not is_memoized or method.moves()[0],
     )

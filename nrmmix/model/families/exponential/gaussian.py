@@ -144,13 +144,7 @@ class NormalGammaSide(Exponential):
         n, mean, psi = self._posterior(N, s)
         precision = (self.nu + n) / psi
         a = 0.5 * (np.log(psi / 2) - digamma((self.nu + n) / 2))
-        parts = [-0.5 * precision]
-        if not self.known:
-            parts.insert(0, precision * mean)
-            a = a + 0.5 * (precision * mean**2 + 1.0 / (self.r + n))
-        if self.own:
-            return np.hstack([*parts, -a]), np.zeros(len(N))
-        return np.hstack(parts), a.sum(axis=1)
+        return expectations_of(precision, None if self.known else mean, self.r + n, a, self.own)
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         n, mean, psi = self._posterior(N, s)
@@ -163,6 +157,19 @@ class NormalGammaSide(Exponential):
 
     def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return (self._posterior(N, s)[2] / (self.psi + s[:, self.first : self.first + self.d])).min(axis=1)
+
+
+def expectations_of(
+    precision: np.ndarray, mean: np.ndarray | None, r_n: np.ndarray, a: np.ndarray, own_counts: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """E[eta] and E[a] of independent normal responses from arrays (K, d): E lambda, the mean of mu or None, r_n, and E[a] but for mu."""
+    parts = [-0.5 * precision]
+    if mean is not None:
+        parts.insert(0, precision * mean)
+        a = a + 0.5 * (precision * mean**2 + 1.0 / r_n)
+    if own_counts:
+        return np.hstack([*parts, -a]), np.zeros(len(a))
+    return np.hstack(parts), a.sum(axis=1)
 
 
 class KnownCovarianceSide(Exponential):

@@ -14,7 +14,7 @@ from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work, score_gaps
 from nrmmix.kernels.moves import nearby
-from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
+from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntWishartSide, NormalWishartSide, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
@@ -159,9 +159,7 @@ class NormalWishart(ConjugatePrior):
             first = f"mu = {self.centre[0]:.5g}" if known else f"m = {self.centre[0]:.5g}, r = {self.r:g}"
             scale = described(self.laws) if self.laws else f"= {self.scale[0, 0]:.5g}"
             return [f"Gaussian: lambda ~ Gamma(nu/2, rate scale/2), {law}", f"{first}, nu = {self.nu:g}, scale {scale}"]
-        diagonal = np.diag(self.scale)
-        scale = f"= diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else f"= {numbers(self.scale)}"
-        scale = f"= diag(s), s_j {described(self.laws)}" if self.laws else scale
+        scale = f"= diag(s), s_j {described(self.laws)}" if self.laws else f"= {matrix_in_words(self.scale)}"
         if self.r == KNOWN:
             title = "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)"
             values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
