@@ -103,7 +103,7 @@ def clusters(fit: Result) -> Clusters:
         of_families, words, n_left_out = parameters(fit.model, found, posterior.draws)
     else:
         stability = together_by_shares(posterior, labels)
-        of_families, words, n_left_out = parameters(fit.model, found, None, posterior.factors.side.shared)
+        of_families, words, n_left_out = parameters(fit.model, found, None, posterior.factors.exponential.shared)
     means, levels = _covariates(fit.model, labels, size)
     columns, words = [*of_families, *means], [*words, *levels]
     order = np.argsort(-size, kind="stable")

@@ -168,7 +168,7 @@ class Clustered:
         from nrmmix.posterior.predict.kernel_states import clusters_of
 
         found, posterior = self.partition(), self.posterior
-        learnt = posterior.factors.side.shared if hasattr(posterior, "factors") else None
+        learnt = posterior.factors.exponential.shared if hasattr(posterior, "factors") else None
         state = clusters_of(self.model, found.labels, getattr(posterior, "draws", None) if learnt is None else None, learnt)
         return found.sizes, found.labels, [one for block in state.parameters() for one in block]
 

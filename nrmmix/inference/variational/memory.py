@@ -232,8 +232,8 @@ class Memory:
     `ids` name the components for good, whatever place they have.
     """
 
-    def __init__(self, side: Stacked, mass: Hyperparameter, batches: Batches):
-        self.side, self.mass, self.batches = side, mass, batches
+    def __init__(self, exponential: Stacked, mass: Hyperparameter, batches: Batches):
+        self.exponential, self.mass, self.batches = exponential, mass, batches
         self.next_id = 0
         self.is_exact = False
 
@@ -274,12 +274,12 @@ class Memory:
 
     def learn(self) -> None:
         """Parameters of all components, where families have such, as is best for these."""
-        if self.side.is_learnt:
-            self.side = self.side.learnt(np.maximum(self._N, 0.0), self._s)
+        if self.exponential.is_learnt:
+            self.exponential = self.exponential.learnt(np.maximum(self._N, 0.0), self._s)
             self.refresh()
 
     def refresh(self) -> None:
-        self.factors = Factors(self.side, self.mass, self._N, self._s)
+        self.factors = Factors(self.exponential, self.mass, self._N, self._s)
 
     def replace(self, b: int, found: LocalSums) -> None:
         """A round's new share in place of the old one."""
@@ -345,5 +345,5 @@ class Memory:
 
     def become(self, other: Memory) -> None:
         """Take the components of another memory of the same rows as they were after a whole pass, with what they share, under new names."""
-        self.side = other.side
+        self.exponential = other.exponential
         self.restore(other.snapshot()._replace(ids=self._new_ids(other.n_components)))

@@ -60,8 +60,8 @@ def run_variational(
     random = np.random.default_rng(seeds.spawn(1)[0])
     started, passes = time.perf_counter(), [] if saved is None else checkpoint.passes_of(saved.arrays, Pass)
     before = 0.0 if saved is None else saved.seconds
-    side = model.exponential()
-    rows = model.statistics(side)
+    exponential = model.exponential()
+    rows = model.statistics(exponential)
     check_rows(rows, model)
     climb: Climb | Descent | None = None
     interrupted = False
@@ -94,7 +94,7 @@ def run_variational(
     factors, bound = climb.kept
     if not math.isfinite(bound):
         raise FloatingPointError(NOT_FINITE)
-    if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
+    if exponential.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
         warn(NOT_TRUSTED)
     if isinstance(method, (StochasticVB, MemoizedVB)):
         method = replace(method, executor=None)  # of the run, not of what it has found
@@ -161,9 +161,9 @@ def _climb(
 ) -> Climb | Descent:
     """A fit at its start."""
     rows = batches.rows
-    side, mass, n = rows.side, model.prior.mass, rows.n
+    exponential, mass, n = rows.exponential, model.prior.mass, rows.n
     births, _ = method.moves()
-    memory = Memory(side, mass, batches)
+    memory = Memory(exponential, mass, batches)
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     components = method.components or (1 if births else min(COMPONENTS, n))
     if isinstance(start, np.ndarray):
@@ -175,7 +175,7 @@ def _climb(
         sample = rows.take(some) if n > WARM_ROWS or isinstance(rows, StreamedRows) else rows
         N, s = seeded(sample, components, rng, how)
         if n > WARM_ROWS:
-            warm = Memory(side, mass, Batches(sample, 5, keep=True))
+            warm = Memory(exponential, mass, Batches(sample, 5, keep=True))
             warm.start(N, s)
             Climb(warm, Settings(WARM_PASSES, 1e-4), rng).run()
             N, s = warm.factors.N * (rows.size / sample.size), warm.factors.s * (rows.size / sample.size)

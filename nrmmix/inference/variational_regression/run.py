@@ -117,8 +117,8 @@ def _components(model: Specification, method: Variational) -> int:
 
 def _warn(climbs: list[Climb], components: int) -> None:
     for one in climbs:
-        side, N = one.factors.side, one.factors.N
-        if side.digits_left(N, one.factors.s)[N > 1].min(initial=1.0) < DIGITS:
+        exponential, N = one.factors.exponential, one.factors.N
+        if exponential.digits_left(N, one.factors.s)[N > 1].min(initial=1.0) < DIGITS:
             warn(NOT_TRUSTED)
             return
     if min(one.passes[-1].n_clusters for one in climbs) >= USED_UP * components and components > 1:
@@ -129,7 +129,7 @@ def _warn(climbs: list[Climb], components: int) -> None:
 
 
 def _warn_of_rounding(model: Specification, climbs: list[Climb]) -> None:
-    narrow = [one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum() / one.factors.N.sum() for one in climbs]
+    narrow = [one.factors.N[one.factors.exponential.narrow(one.factors.N, one.factors.s)].sum() / one.factors.N.sum() for one in climbs]
     share = float(max(narrow))
     if share >= NARROW_SHARE:
         units = model.blocks.rounding_units(model.frame.response)
@@ -177,9 +177,9 @@ class _Fitter:
 
     def _begun(self, number: int, rng: np.random.Generator) -> Climb:
         """A climb at its start, of many rows that of a fit to a sample, where codes are searched."""
-        n, side, mass, method = self.rows.n, self.rows.statistics.side, self.model.prior.mass, self.method
+        n, exponential, mass, method = self.rows.n, self.rows.statistics.exponential, self.model.prior.mass, self.method
         some = sample_of(self.rows, SAMPLE, rng)
-        start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
+        start = cut(self.binned, exponential, mass, some, self.components, rng, NOISE if number else 0.0)
         if not self._is_searched:
             first = Climb(Memory(some), start, rng, search=True)
             what = "sample, " if n > SAMPLE else "codes, "

@@ -222,7 +222,7 @@ class Family:
         raise NotImplementedError
 
     def exponential(self, y: Any) -> Exponential | list[Exponential]:
-        """The natural side, for responses y (n, d), which say what is missing; a NotExponential, in words, where there is none.
+        """The exponential form, for responses y (n, d), which say what is missing; a NotExponential, in words, where there is none.
 
         Variational inference alone needs it.
         """

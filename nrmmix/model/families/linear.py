@@ -19,7 +19,7 @@ from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, LearntRegressionSide, RegressionSide
+from nrmmix.model.families.exponential import Exponential, LearntRegressionForm, RegressionForm
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.hyperpriors import Gamma
@@ -97,15 +97,15 @@ class Linear:
         B = np.reshape(self.b - np.multiply.outer(self.constant, self.level), (len(self.b), d))
         log_unit, G = self._log_unit, self._in_kernels(self.factor @ B)
         if self.start is None:
-            side = RegressionSide(self.nu, G, log_unit)
+            form = RegressionForm(self.nu, G, log_unit)
         else:
             groups = np.arange(len(G)) if self.groups is None else self.groups
-            side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups, self.shrinkage)
+            form = LearntRegressionForm(self.nu, d, log_unit, self.start, groups, self.shrinkage)
         units = self.units_of(np.reshape(y, (-1, d)))
         if units.any():
             error = self._in_kernels(np.diag(units / math.sqrt(12.0)))
-            side = side.of_rounded(error.T @ error)
-        return whole_if_missing(side, y)
+            form = form.of_rounded(error.T @ error)
+        return whole_if_missing(form, y)
 
     def units_of(self, y: np.ndarray) -> np.ndarray:
         """(d,) what responses (n, d) are rounded to, or all rows, of which these are some; 0 where they are not."""

@@ -1,4 +1,4 @@
-"""Natural sides of the Gaussian families, one for each form of their prior."""
+"""Exponential forms of the Gaussian families, one for each form of their prior."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Wishart:
         return digamma(self.halves).sum(axis=1) + self.halves.shape[1] * math.log(2.0) - self.log_det
 
 
-class NormalWishartSide(Exponential):
+class NormalWishartForm(Exponential):
     """Lambda ~ Wishart(nu, Psi^-1), mu | Lambda ~ N(0, (r Lambda)^-1): statistics y and y_i y_j, i <= j; a known mean, 0, without y."""
 
     def __init__(self, r: float, nu: float, psi: np.ndarray, log_spread: float, known_mean: bool):
@@ -96,7 +96,7 @@ class NormalWishartSide(Exponential):
         return (np.diagonal(self._posterior(N, s)[2], axis1=1, axis2=2) / whole).min(axis=1)
 
 
-class NormalGammaSide(Exponential):
+class NormalGammaForm(Exponential):
     """Independent responses, lambda ~ Gamma(nu/2, rate 1/2), mu | lambda ~ N(0, 1/(r lambda)): statistics y and y^2 of each.
 
     A known mean, 0, needs no y; where cells are missing each response has its own count, the sum of an indicator.
@@ -172,7 +172,7 @@ def expectations_of(
     return np.hstack(parts), a.sum(axis=1)
 
 
-class KnownCovarianceSide(Exponential):
+class KnownCovarianceForm(Exponential):
     """y ~ N(mu, I) with mu ~ N(0, I/r) in whitened coordinates: statistic y, and where cells are missing an indicator of each."""
 
     def __init__(self, r: float, log_spread: np.ndarray, own_counts: bool):

@@ -1,4 +1,4 @@
-"""The natural side of Gaussian components of spherical covariance."""
+"""The exponential form of Gaussian components of spherical covariance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nrmmix.model.families.exponential.base import Exponential
 from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, expectations_of
 
 
-class SphericalSide(Exponential):
+class SphericalForm(Exponential):
     """lambda ~ Gamma(nu/2, rate 1/2), mu_j | lambda ~ N(0, 1/(r lambda)): statistics y, and the sum of squares.
 
     Known means, 0, need no y; where cells are missing each response has its own count, the sum of an indicator.

@@ -16,7 +16,7 @@ from nrmmix.kernels.families.gaussian.missing import n_work, score_gaps
 from nrmmix.kernels.moves import nearby
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, LearntWishartSide, NormalWishartSide, NotExponential
+from nrmmix.model.families.exponential import Exponential, LearntWishartForm, NormalWishartForm, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
 from nrmmix.model.families.parameter_laws import correlation_parameter
@@ -92,10 +92,10 @@ class NormalWishart(ConjugatePrior):
             )
         log_spread = float(np.log(self.spread).sum())
         if self.laws:
-            return whole_if_missing(LearntWishartSide(shapes(self.laws), self.r, self.nu, log_spread, self.r == KNOWN), y)
+            return whole_if_missing(LearntWishartForm(shapes(self.laws), self.r, self.nu, log_spread, self.r == KNOWN), y)
         correlations = self.scale / np.outer(self.spread, self.spread)
-        side = NormalWishartSide(self.r, self.nu, correlations, log_spread, self.r == KNOWN)
-        return whole_if_missing(side, y)
+        form = NormalWishartForm(self.r, self.nu, correlations, log_spread, self.r == KNOWN)
+        return whole_if_missing(form, y)
 
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location (k, d), factor of Psi_n (k, d, d) in the kernels' units, degrees of freedom and r_n (k,)."""
