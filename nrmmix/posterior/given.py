@@ -184,8 +184,7 @@ class MeanGiven(Functional):
     """Means of some responses."""
 
     def __init__(self, model: Specification, responses: np.ndarray):
-        of = model.blocks.mean_responses()
-        self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
+        self.which = model.blocks.places_of_means(responses)
         self.J = self.W = len(self.which)
 
     def values(self, of: Any) -> np.ndarray:

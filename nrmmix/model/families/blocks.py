@@ -369,6 +369,11 @@ class Blocks:
         ]
         return np.concatenate(parts, axis=-1)[..., self._order_of_means()]
 
+    def places_of_means(self, responses: np.ndarray) -> np.ndarray:
+        """Places among all means of those of some responses, those of one after those of another."""
+        of = self.mean_responses()
+        return np.concatenate([np.flatnonzero(of == j) for j in responses])
+
     def _order_of_means(self) -> np.ndarray:
         """Means of the blocks end to end, in the order of the responses."""
         return np.argsort(np.concatenate(self._means_of()), kind="stable")

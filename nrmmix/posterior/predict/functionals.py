@@ -87,8 +87,7 @@ class Mean(Functional):
 
     def __init__(self, states: States, responses: np.ndarray, inputs: np.ndarray):
         self.model = states.model
-        of = self.model.blocks.mean_responses()
-        self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
+        self.which = self.model.blocks.places_of_means(responses)
         self.J, self.W = self.model.packed.n_mean, len(self.which)
         self.points_of_states = states.points(None, inputs)
 
