@@ -217,7 +217,7 @@ def rounding_units(values: np.ndarray) -> np.ndarray:
 
 # ---- what is said of them
 
-def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None) -> None:
+def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None) -> None:
     """Warn of columns of continuous responses whose values are ties.
 
     Where columns hold quantiles of more values than are counted `recount` gives how often values stand in them, by name.
