@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,8 @@ class MassFactor:
     mass: Hyperparameter
     nodes: np.ndarray  # (nodes,) values of the mass
     shares: np.ndarray  # (nodes,) their probabilities
-
-    def _log_likelihood(self, u: np.ndarray) -> np.ndarray:
-        """Log likelihood of log masses u, but for a constant."""
-        raise NotImplementedError
-
-    def _nodes(self) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Log masses, their log densities and the weights of the trapezoid."""
-        raise NotImplementedError
+    _log_likelihood: Callable[[np.ndarray], np.ndarray]  # of log masses, but for a constant
+    _nodes: Callable[[], tuple[np.ndarray, np.ndarray, Any]]  # log masses, their log densities and the weights of the trapezoid
 
     def _integrate(self, constant: float = 0.0) -> float:
         """Set nodes and shares; return the log of the integral over the mass, and the constant."""

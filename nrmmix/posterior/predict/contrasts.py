@@ -63,10 +63,7 @@ def contrasts(
     seed = prediction_seed(posterior.seed, rng)
     pairs = np.array(list(combinations(range(len(newdata)), 2)))
     first, second = rows.row[pairs].T
-
-    def differences(values: np.ndarray) -> np.ndarray:
-        return values[..., second, :] - values[..., first, :]
-
+    differences = lambda values: values[..., second, :] - values[..., first, :]  # noqa: E731
     with announced():
         states = states_of(posterior, size)
         make, W, levels, changed = _functional(states, kind, responses, named, at, q, Units(model, units, responses))
@@ -90,10 +87,7 @@ def averaged(
     share, limit = probability("interval", interval), count("draws", draws, 1)
     seed = prediction_seed(posterior.seed, rng)
     groups = rows.row.reshape(-1, size)
-
-    def averages(values: np.ndarray) -> np.ndarray:
-        return np.stack([values[..., group, :].mean(axis=-2) for group in groups], axis=-2)
-
+    averages = lambda values: np.stack([values[..., group, :].mean(axis=-2) for group in groups], axis=-2)  # noqa: E731
     with announced():
         states = states_of(posterior, limit)
         make, W, _, changed = _functional(states, kind, responses, False, at, q, Units(model, units, responses), averages=True)
