@@ -45,7 +45,7 @@ def data(clusters: int, seed: int) -> tuple[nm.Model, np.ndarray]:
 def curve(clusters: int, start: str, hybrid: str, seed: int, seconds: float) -> tuple[np.ndarray, np.ndarray, float, float]:
     """CPU seconds and log joints after each iteration, with the log joints of one cluster and of the truth."""
     model, labels = data(clusters, seed)
-    chain = new_chain(model, HYBRIDS[hybrid], initial_labels(start, N, 1)[0], np.random.default_rng(seed), Record.room(model, 1, 1).part(0))
+    chain = new_chain(model, HYBRIDS[hybrid], initial_labels(start, N, 1)[0], np.random.default_rng(seed), Record.allocate(model, 1))
     updates = update_addresses(model)
     at, value = [], []
     began = time.thread_time()

@@ -154,7 +154,7 @@ def sweeps() -> None:
         ("diagonal Gaussian, 2,000 x 256, K = 20", X, nm.Gaussian("diagonal"), 20, 0.1),
     ):
         model = nm.Model(data=data, family=family, prior=nm.FiniteMixture(K, float(K)))
-        chain = new_chain(model, CYCLES["gibbs"], np.arange(model.n_obs) % K, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
+        chain = new_chain(model, CYCLES["gibbs"], np.arange(model.n_obs) % K, np.random.default_rng(1), Record.allocate(model, 1))
         updates = update_addresses(model)
         seconds = []
         for _ in range(8):

@@ -22,7 +22,7 @@ def run() -> None:
     updates = update_addresses(model)
     draws, means, rates, sweep = 100_000, [], [], []
     for seed in range(5):
-        record = Record.room(model, 1, draws).part(0)
+        record = Record.allocate(model, draws)
         chain = new_chain(model, CYCLES["gibbs"], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
         chain.run(updates, 2000, 1)
         chain.control[: loop.LIMIT] = 0  # again from iteration 0

@@ -37,7 +37,7 @@ def run() -> None:
         model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X))
         start = np.unique(labels, return_inverse=True)[1]
         sweeps = max(4, 400_000 // len(X))
-        chain = new_chain(model, CYCLES["gibbs"], start, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
+        chain = new_chain(model, CYCLES["gibbs"], start, np.random.default_rng(1), Record.allocate(model, sweeps))
         updates = update_addresses(model)
         chain.run(updates, 0, 1)
         frozen_sweep(chain.data, chain.state, chain.rng)

@@ -84,7 +84,7 @@ def sweep(n: int, d: int, K: int) -> dict[str, float]:
     X, labels = points(n, d, K)
     model = nm.Model(data=X, prior=nm.DirichletProcess(1.0))
     sweeps = max(2, 20_000_000 // (n * K * max(d, 4)))
-    chain = new_chain(model, CYCLES["gibbs"], labels, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
+    chain = new_chain(model, CYCLES["gibbs"], labels, np.random.default_rng(1), Record.allocate(model, sweeps))
     updates, state = update_addresses(model), chain.state
 
     def ours() -> None:
@@ -116,7 +116,7 @@ def moves() -> list[dict[str, Any]]:
     model = nm.Model(data=X)
     rows = []
     for name in MOVES:
-        chain = new_chain(model, named(name)[1], labels, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
+        chain = new_chain(model, named(name)[1], labels, np.random.default_rng(1), Record.allocate(model, 1))
         updates = update_addresses(model)
 
         def ten(chain: Any = chain, updates: np.ndarray = updates) -> None:

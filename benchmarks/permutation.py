@@ -115,7 +115,7 @@ def climb(X: Any, family: Any, hybrid: nm.Cycle, start: str, seed: int, seconds:
     """CPU seconds at which the chain was looked at, and log p(X, partition) under DP(1) there; iterations, and clusters at the end."""
     model, scored = (nm.Model(data=X, prior=prior, family=family) for prior in (nm.DirichletProcess(), nm.DirichletProcess(1.0)))
     labels = initial_labels(start, model.n_obs, 1)[0]
-    chain = new_chain(model, hybrid, labels, np.random.default_rng(seed), Record.room(model, 1, 1).part(0))
+    chain = new_chain(model, hybrid, labels, np.random.default_rng(seed), Record.allocate(model, 1))
     updates, wanted = update_addresses(model), list(np.geomspace(seconds / 300, seconds, POINTS))
     at, value, used, iterations = list[float](), list[float](), 0.0, 0
     while wanted:

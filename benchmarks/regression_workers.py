@@ -71,7 +71,7 @@ class Case(NamedTuple):
         model = nm.Model("y ~ x0 + x1 + x2 + x3 + x4 + x5", simulated(n, rng)[0])
         binned = binned_of(model)
         rows = cast(BinnedRows, rows_of_model(model, binned))
-        start = cut(binned, rows.statistics.side, model.prior.mass, sample_of(rows, START, rng), components, rng, 0.0)
+        start = cut(binned, rows.statistics.exponential, model.prior.mass, sample_of(rows, START, rng), components, rng, 0.0)
         return cls(rows, start)
 
     def climb(self, workers: int, executor: OneProcess) -> Climb:

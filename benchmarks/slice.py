@@ -38,7 +38,7 @@ def measure(model: nm.Model, method: str, draws: int) -> Outcome:
     updates = update_addresses(model)
     means, sweeps, rates, skipped = [], [], [], 0.0
     for seed in range(SEEDS):
-        record = Record.room(model, 1, draws).part(0)
+        record = Record.allocate(model, draws)
         chain = new_chain(model, CYCLES[method], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
         chain.run(updates, TUNE, 1)
         chain.program.tally[:] = 0.0

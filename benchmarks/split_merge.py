@@ -27,7 +27,7 @@ METHODS = {
 
 
 def chain_of(model: nm.Model, method: object, labels: np.ndarray, seed: int, draws: int) -> Chain:
-    return new_chain(model, named(method)[1], labels, np.random.default_rng(seed), Record.room(model, 1, draws).part(0))
+    return new_chain(model, named(method)[1], labels, np.random.default_rng(seed), Record.allocate(model, draws))
 
 
 def seconds_a_pair(model: nm.Model, labels: np.ndarray) -> float:

@@ -67,7 +67,7 @@ def started(model: Any, executor: OneProcess, components: int = K) -> Climb:
     """A climb of so many components, without births and merges."""
     rows = model.statistics(model.exponential())
     batches, size = nm.MemoizedVB().division(rows.n)
-    memory = Memory(rows.side, model.prior.mass, Batches(rows, batches, round_size=size, executor=executor))
+    memory = Memory(rows.exponential, model.prior.mass, Batches(rows, batches, round_size=size, executor=executor))
     some = rows.take(np.arange(min(20_000, rows.n)))
     N, s = seeded(some, components, np.random.default_rng(1), "k-means++")
     memory.start(N * rows.n / N.sum(), s * rows.n / N.sum())
@@ -201,11 +201,11 @@ def messages(d: int = 64, components: int = 200, rows: int = 2048) -> dict[str, 
     """Sizes and times behind a projection: of d zero-mean responses and so many components."""
     X = np.random.default_rng(1).normal(size=(rows, d))
     model = nm.Model(data=X, family=nm.Gaussian(known_mean=0.0, nu=d + 2.0, scale=np.eye(d)))
-    side = model.exponential()
-    statistics = model.statistics(side)
+    exponential = model.exponential()
+    statistics = model.statistics(exponential)
     with one_blas_thread():
         N, s = seeded(statistics, components, np.random.default_rng(1), "random")
-        held = Memory(side, model.prior.mass, Batches(statistics, 1))
+        held = Memory(exponential, model.prior.mass, Batches(statistics, 1))
         held.start(N, s)
         step = LocalStep(held.factors.eta, held.factors.const, None, None, False)
         begun = cpu()

@@ -48,7 +48,7 @@ class Runner:
 
     def __init__(self, model: nm.Model, method: Any, start: Any, seed: int, draws: int = 1) -> None:
         labels = initial_labels(start, model.n_obs, 1)[0]
-        self.record = Record.room(model, 1, draws).part(0)
+        self.record = Record.allocate(model, draws)
         self.chain = new_chain(model, named(method)[1], labels, np.random.default_rng(seed), self.record)
         self.updates = update_addresses(model)
         self.seconds = 0.0

@@ -203,8 +203,8 @@ def of_a_pass() -> None:
 def _memory(n: int, K: int) -> Memory:
     problem = zero_mean(n, 25, 8, 101)
     model = nm.Model(data=problem.data, family=problem.family, prior=nm.DirichletProcess(1.0))
-    side = model.exponential()
-    memory = Memory(side, 1.0, Batches(model.statistics(side), 20))
+    exponential = model.exponential()
+    memory = Memory(exponential, 1.0, Batches(model.statistics(exponential), 20))
     memory.start(*of_labels(memory.batches.rows, problem.labels if K == 8 else np.arange(n) % K))
     return memory
 

@@ -39,9 +39,9 @@ def test_statistics_are_the_mean_over_the_cell():
     for names in (["y"], ["y", "z"]):  # of which ties are said
         both = data.assign(z=np.round(2 * data["y"] + rng.standard_normal(200)))
         model = nm.Model(" + ".join(names) + " ~ x", both)
-        side = model.exponential()
-        exact = Stacked([one.of_rounded(None) for one in side.sides])
-        T, plain = (model.statistics(one).whole().dense for one in (side, exact))
+        exponential = model.exponential()
+        exact = Stacked([one.of_rounded(None) for one in exponential.forms])
+        T, plain = (model.statistics(one).whole().dense for one in (exponential, exact))
         kernels, units = model.statistics(exact).dense, rounding_units(both[names].to_numpy())
         np.testing.assert_allclose(units, [0.1, 1.0][: len(names)])
         of_cell, cell = plain.copy(), (np.arange(2000) + 0.5) / 2000 - 0.5
@@ -77,15 +77,15 @@ def test_density_does_not_grow_at_single_values():
 def test_values_that_are_not_repeated_are_as_before():
     rng = np.random.default_rng(3)
     data = pd.DataFrame(rng.standard_normal((200, 2)), columns=["x", "t"]).assign(y=lambda one: one["x"])
-    side = nm.Model("y ~ x + t", data).exponential()
-    assert side.sides[0].rounding is None
+    exponential = nm.Model("y ~ x + t", data).exponential()
+    assert exponential.forms[0].rounding is None
 
 
 def test_mixtures_of_regressions_have_the_rule_too(recwarn):
     rng = np.random.default_rng(3)
     data = pd.DataFrame({"x": rng.standard_normal(300)}).assign(y=lambda one: np.round(one["x"] + 0.3 * rng.standard_normal(300), 1))
     model = nm.Model("y ~ 1", data, family=nm.Regression("1 + x"))
-    assert model.exponential().sides[0].rounding is not None
+    assert model.exponential().forms[0].rounding is not None
     fit = model.fit(method="vb", rng=1)
     assert fit.n_clusters == 1 and not recwarn.list
 
@@ -96,7 +96,7 @@ def test_rows_that_are_loaded_part_by_part_have_it_too(names, tmp_path):
     data = spiked().assign(z=lambda one: np.round(one["y"] + np.random.default_rng(4).standard_normal(600)))
     formula = " + ".join(names) + " ~ x + t"
     whole, part = nm.Model(formula, data), nm.Model(formula, [data[:100], data[100:]])
-    one, other = (model.exponential().sides[0].rounding for model in (whole, part))
+    one, other = (model.exponential().forms[0].rounding for model in (whole, part))
     assert np.diagonal(one).all()
     np.testing.assert_allclose(one, other, rtol=1e-12)
     data.to_csv(tmp_path / "data.csv", index=False)
@@ -104,6 +104,6 @@ def test_rows_that_are_loaded_part_by_part_have_it_too(names, tmp_path):
         fit = nm.fit(formula, tmp_path / "data.csv", method=nm.VB(starts=1), rng=1)
     fit.save(tmp_path / "fit.npz")
     again = nm.load(tmp_path / "fit.npz")
-    np.testing.assert_array_equal(again.model.exponential().sides[0].rounding, fit.factors.side.sides[0].rounding)
+    np.testing.assert_array_equal(again.model.exponential().forms[0].rounding, fit.factors.exponential.forms[0].rounding)
     new = data.iloc[:5]
     np.testing.assert_array_equal(again.log_density(new), fit.log_density(new))

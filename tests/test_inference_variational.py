@@ -400,11 +400,11 @@ def clusterwise(n=400):
 def test_shrinkage_of_regressions_is_learnt(method, tmp_path):
     fit = nm.fit("y ~ 1", clusterwise(), family=nm.Regression("1 + x"), method=method, rng=1)
     assert fit.n_clusters == 2 and fit.has_converged
-    shared, start = fit.factors.side.shared, fit.model.exponential().shared
+    shared, start = fit.factors.exponential.shared, fit.model.exponential().shared
     assert all((shared[name] != start[name]).all() for name in ("shrinkage", "noise_scale"))
-    further = fit.factors.side.learnt(fit.factors.N, fit.factors.s)
-    value = lambda side: side.log_z(fit.factors.N, fit.factors.s).sum() + side.log_prior  # noqa: E731
-    assert 0 <= value(further) - value(fit.factors.side) < 1e-2, "there is hardly anything left to be gained"
+    further = fit.factors.exponential.learnt(fit.factors.N, fit.factors.s)
+    value = lambda exponential: exponential.log_z(fit.factors.N, fit.factors.s).sum() + exponential.log_prior  # noqa: E731
+    assert 0 <= value(further) - value(fit.factors.exponential) < 1e-2, "there is hardly anything left to be gained"
     fit.save(tmp_path / "fit.npz")
     np.testing.assert_array_equal(nm.load(tmp_path / "fit.npz").log_density(), fit.log_density())
     assert "coef x" in fit.summary().as_text()
@@ -416,7 +416,7 @@ def test_checkpoints_keep_what_is_learnt(tmp_path):
     nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, passes=3, checkpoint=path), rng=1)
     resumed = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, checkpoint=path), rng=1)
     assert resumed.elbo == whole.elbo
-    np.testing.assert_array_equal(resumed.factors.side.shared["shrinkage"], whole.factors.side.shared["shrinkage"])
+    np.testing.assert_array_equal(resumed.factors.exponential.shared["shrinkage"], whole.factors.exponential.shared["shrinkage"])
 
 
 def test_regressions_from_a_file(tmp_path):

@@ -28,7 +28,7 @@ def test_sums_that_moves_keep_up(name, method):
     kernel, q = KERNELS[name]
     prior = nm.FiniteMixture(14, 1.5) if method == "blocked" else nm.DirichletProcess(1.5)
     model = regression(30, kernel, q=q, values=12, prior=prior)
-    chain = new_chain(model, CYCLES[method], model.grid.group, np.random.default_rng(3), Record.room(model, 1, 1).part(0))
+    chain = new_chain(model, CYCLES[method], model.grid.group, np.random.default_rng(3), Record.allocate(model, 1))
     chain.control[loop.LIMIT] = loop.REBUILD_EVERY - 1
     chain.run(update_addresses(model), 10**9, 1)
     state, K = chain.state, int(chain.state.num[layout.Count.CLUSTERS])

@@ -138,7 +138,7 @@ def models():
 
 
 def chain_of(model, labels, seed=1, draws=1):
-    record = Record.room(model, 1, draws).part(0)
+    record = Record.allocate(model, draws)
     return new_chain(model, named("gibbs")[1], labels, np.random.default_rng(seed), record), update_addresses(model)
 
 

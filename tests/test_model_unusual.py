@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.model.frame.unusual import CODES, far, ties, without_far
+from nrmmix.model.frame.unusual import CODES, counted, far, ties, without_far
 from nrmmix.model.priors.grid import Scales
 
 RUN = {"draws": 300, "tune": 300, "chains": 2, "rng": 1, "progress": False}
@@ -190,7 +190,7 @@ def test_point_masses():
 
 def test_a_point_mass_at_an_end_and_two_of_them():
     inner = rng.uniform(0, 100, 900)
-    found = ties(np.r_[inner, np.full(60, 100.0), np.full(15, 0.0)])
+    found = ties(counted(np.r_[inner, np.full(60, 100.0), np.full(15, 0.0)]))
     assert found.values[found.is_mass].tolist() == [100.0] and not found.is_discrete, "15 of 975 values are below 2%"
     _, (message,) = said("y ~ 1", {"y": np.r_[inner, np.full(100, 100.0), np.full(80, 0.0)]})
     assert "180 of 1080 values of 'y' are exactly 100 (100) or 0 (80)" in message and "whether y < 100" in message
@@ -237,7 +237,7 @@ def test_rounded_measurements_are_not_ties():
         lambda: rng.integers(18, 90, 2000), lambda: np.round(rng.lognormal(0, 1, 1000), 1),
         lambda: 5 * np.round(rng.normal(120, 15, 80) / 5),
     ):
-        assert ties(draw().astype(float)) is None
+        assert ties(counted(draw().astype(float))) is None
 
 
 def test_summaries_say_which_clusters_are_ties():

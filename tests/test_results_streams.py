@@ -169,13 +169,13 @@ def test_the_bound_is_that_of_the_rows_seen(fit):
     """Against entropies and log h of the probabilities that old and new rows have."""
     new = TABLE.sample(700, random_state=3).reset_index(drop=True)
     more = fit.update(new)
-    side, H = fit.model.exponential(), 0.0
-    before = fit.model.statistics(side)
+    exponential, H = fit.model.exponential(), 0.0
+    before = fit.model.statistics(exponential)
     found = local_step(before.whole(), fit.factors.eta, fit.factors.const)
     assert found.N == pytest.approx(fit.factors.N, rel=1e-3)
     earlier = fit.elbo - fit.factors.log_evidence
     assert earlier == pytest.approx(found.H.sum() + before.log_h.sum(), abs=0.5)
-    rows = nm.Model(FORMULA, new, family=fit.model.family).statistics(side)
+    rows = nm.Model(FORMULA, new, family=fit.model.family).statistics(exponential)
     own = local_step(rows.whole(), more.factors.eta, more.factors.const)
     H = own.H.sum() + rows.log_h.sum()
     assert more.elbo == pytest.approx(more.factors.log_evidence + earlier + H, abs=0.05)

@@ -53,9 +53,12 @@ def release(*generators: np.random.Generator) -> None:
     _FREE.extend(generators)
 
 
-def prediction_seed(seed: int) -> np.random.SeedSequence:
-    """Follows from the seed of a fit, so that a prediction repeats itself; apart from the streams of the chains."""
-    return np.random.SeedSequence(seed, spawn_key=(2**31,))
+def prediction_seed(seed: int, rng: Any = None) -> np.random.SeedSequence:
+    """The seed of a prediction: `rng` as of `seed_sequence`, or where that is None one that follows from the seed of the fit.
+
+    So a prediction repeats itself; its stream is apart from those of the chains.
+    """
+    return np.random.SeedSequence(seed, spawn_key=(2**31,)) if rng is None else seed_sequence(rng)
 
 
 def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSequence]:

@@ -110,7 +110,7 @@ def _codes(model: Specification, given: Any) -> np.ndarray:
     return codes
 
 
-def _parameters(name: str, given: Any, shape: tuple[int, ...], positive: bool = False) -> np.ndarray:
+def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Checked parameters that are not integrated out; none where the model has none."""
     if 0 in shape:
         if given is not None:
@@ -119,8 +119,8 @@ def _parameters(name: str, given: Any, shape: tuple[int, ...], positive: bool = 
     if given is None:
         raise ValueError(f"{name} is not integrated out in this model; give it, an array of shape {shape}.")
     values = arrays.reals(given, name)
-    if values.shape != shape or not np.isfinite(values).all() or (positive and not (values > 0).all()):
-        raise ValueError(f"{name} must hold finite numbers{' greater than 0' if positive else ''}, of shape {shape}; not {given!r}.")
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ValueError(f"{name} must hold finite numbers, of shape {shape}; not {given!r}.")
     return values
 
 

@@ -139,7 +139,7 @@ class Specification:
         return self.blocks.pack(self.frame.response, self.frame.inputs, self.frame.limits)
 
     def exponential(self) -> Stacked:
-        """The natural sides of the families; a NotExponential, in words, where one has none."""
+        """The exponential forms of the families; a NotExponential, in words, where one has none."""
         if self.frame.limits is not None:
             raise NotExponential(
                 "responses are censored, values that chains draw within their limits and that are not integrated out in closed form; "
@@ -147,13 +147,13 @@ class Specification:
             )
         return self.blocks.exponential(self.frame.response)
 
-    def statistics(self, side: Stacked) -> Statistics | StreamedRows:
+    def statistics(self, exponential: Stacked) -> Statistics | StreamedRows:
         """The fitted rows, ready to be turned into statistics."""
         if isinstance(self.frame, StreamedFrame):
             from nrmmix.model.families.exponential.streamed import StreamedRows
 
-            return StreamedRows(side, self.blocks, self.frame)
-        return replace(self.blocks.statistics(side, self.frame.response, self.frame.inputs), weight=self.frame.weight)
+            return StreamedRows(exponential, self.blocks, self.frame)
+        return replace(self.blocks.statistics(exponential, self.frame.response, self.frame.inputs), weight=self.frame.weight)
 
     def expanded(self) -> Specification:
         """The model of the table in which each row stands as often as its weight says; itself where rows have none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
@@ -103,6 +103,11 @@ class Clustering:
 
     labels: np.ndarray  # (n,)
     probability: np.ndarray  # (n,) of belonging to its cluster
+
+    @classmethod
+    def of(cls, fit: MCMCResult, draws: int) -> Self:
+        table = predicted(fit, kind="cluster", draws=draws)
+        return cls(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
 
     @property
     def by_size(self) -> np.ndarray:
@@ -229,8 +234,7 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     'log_anc'
     """
     check(fit.model, "clusters")
-    table = predicted(fit, kind="cluster", draws=draws)
-    return _on_the_data(fit, ax, response, Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy()))
+    return _on_the_data(fit, ax, response, Clustering.of(fit, draws))
 
 
 @kind(_needs, "how uncertain it is to which cluster rows belong")
@@ -268,8 +272,7 @@ def uncertainty(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str
     'uncertainty'
     """
     check(fit.model, "uncertainty")
-    table = predicted(fit, kind="cluster", draws=draws)
-    return _on_the_data(fit, ax, response, Uncertain(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy()))
+    return _on_the_data(fit, ax, response, Uncertain.of(fit, draws))
 
 
 def _on_the_data(fit: MCMCResult, ax: Any, response: str | Sequence[str] | None, found: Clustering) -> Any:

@@ -116,8 +116,8 @@ def _panels(
             groups: list[Any] = [None] if grouping is None or covariate.name == grouping.name else list(grouping.levels or ())
             wanted.data(one, covariate.scattered(), alpha=0.3)
             for number, group in enumerate(groups):
-                alone = style.ORANGE if grouping is None else "black"
-                color = alone if group is None else style.CYCLE[number % len(style.CYCLE)]
+                single = style.ORANGE if grouping is None else "black"
+                color = single if group is None else style.CYCLE[number % len(style.CYCLE)]
                 label = None if grouping is None or group is None else f"{style.literal(grouping.name)} = {style.text(group)}"
                 fixed = {} if grouping is None or group is None else {grouping.name: group}
                 _effect(wanted, one, covariate, held, fixed, average, points, color, label, bands)

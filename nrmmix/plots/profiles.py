@@ -14,7 +14,7 @@ from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
-from nrmmix.plots.kinds import SHARE, check, kind, predicted, shapes, typical_inputs, values_of
+from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
@@ -202,8 +202,7 @@ def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int
     check(fit.model, "components")
     model, points = fit.model, count("points", points, 2)
     (name,), (response,) = model.frame.input_columns, model.frame.response_names
-    table = predicted(fit, kind="cluster", draws=draws)
-    found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
+    found = Clustering.of(fit, draws)
     x = np.asarray(read_column(model.frame.source[name], name), float)
     grid = style.padded(x, 0.0, points)
     inputs, _ = NewRows(model.frame, typical_inputs(model) | {name: grid}).inputs()

@@ -294,7 +294,7 @@ def _widening(ax: Axes, grid: Grid, at: float, probability: np.ndarray) -> None:
     ax.fill_between(grid.position, at - ends, at + ends, label=f"probability of {at:g}, by width", **looks)
 
 
-def _points_along(fit: MCMCResult, name: str, margin: float, points: int, back: Back | None = None) -> np.ndarray:
+def _points_along(fit: MCMCResult, name: str, margin: float, points: int, back: Back | None) -> np.ndarray:
     """Points along a number, none of which has a probability of its own, or the whole numbers over the range of a count.
 
     In the units of the column where there is a way back, as far as it reaches.

@@ -107,7 +107,7 @@ def _posterior(fit: MCMCResult, ax: Axes, name: str, x: np.ndarray, units: str, 
     ax.plot(x, estimate, color=style.BLUE, linewidth=style.LINE, label="posterior mean")
 
 
-def observed_curve(ax: Axes, model: Specification, name: str, x: np.ndarray, back: Back | None = None) -> None:
+def observed_curve(ax: Axes, model: Specification, name: str, x: np.ndarray, back: Back | None) -> None:
     """Draw the survival curve of the rows that assumes nothing, as far as it is known; x and it in the units that `back` leads to."""
     j = model.frame.response_names.index(name)
     y = model.frame.seen[:, j]

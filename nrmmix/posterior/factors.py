@@ -83,15 +83,15 @@ class Factors:
         E log w_k + E log p(x | phi_k) = const_k + eta_k'T(x) + log h(x).
     log_z : ndarray, (K,)
         log normalisers of q(phi_k), less that of the prior.
-    side : Stacked
+    exponential : Stacked
         The families, with what is learnt of all components.
     sticks : Sticks
     """
 
-    def __init__(self, side: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray):
+    def __init__(self, exponential: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray):
         self.N, self.s = np.maximum(N, 0.0), s
-        self.side = side
-        self.eta, a = side.expectations(self.N, s)
+        self.exponential = exponential
+        self.eta, a = exponential.expectations(self.N, s)
         self.sticks = Sticks(mass, self.N)
         self.const = self.sticks.expected_log_weights - a
 
@@ -101,12 +101,12 @@ class Factors:
 
     @cached_property
     def log_z(self) -> np.ndarray:
-        return self.side.log_z(self.N, self.s)  # only where the bound is asked for
+        return self.exponential.log_z(self.N, self.s)  # only where the bound is asked for
 
     @property
     def log_evidence(self) -> float:
         """The bound but for entropies and log h of the rows."""
-        return float(self.log_z.sum() + self.side.log_prior + self.sticks.log_evidence)
+        return float(self.log_z.sum() + self.exponential.log_prior + self.sticks.log_evidence)
 
 
 class FactorPosterior(NamedTuple):

@@ -23,12 +23,12 @@ from nrmmix.common.names import meant
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
-from nrmmix.model.families.distributions import Distribution, LocationScale, Normal, StudentT, mapped
+from nrmmix.model.families.distributions import Distribution, Elliptical, LocationScale, Normal, StudentT, mapped
 from nrmmix.model.frame.rows import Rows
 from nrmmix.model.replicates import MEMORY, parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import AnyPosterior
-from nrmmix.posterior.predict.functionals import MANY, Functional, with_band
+from nrmmix.posterior.predict.functionals import MANY, Functional, outward, with_band
 from nrmmix.posterior.predict.kernel_states import INVISIBLE
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States, joint_law, states_of
@@ -112,10 +112,10 @@ class Conditioned:
 
     def __init__(self, of: Components, known: Known, model: Specification):
         self.of, self.known, self.model, self.n_components = of, known, model, of.n_components
-        self.log_known = of.log_densities(known.points)  # (J, C) log density of what is known
+        self.log_known = self.own(of.log_densities(known.points))  # (J, C) log density of what is known
         self._laws = {}
         for b, columns in known.torn:
-            log_density, laws = joint_law(of, b, known.inputs).given(known.y[:, columns])
+            log_density, laws = self._joint(b).given(known.y[:, columns])
             self.log_known = self.log_known + log_density
             self._laws |= {int(j): law for j, law in zip(columns, laws, strict=True) if law is not None}
 
@@ -134,6 +134,9 @@ class Conditioned:
         """Values of rows (J or 1, ..., C) under the components that are meant: here all of them."""
         return values
 
+    def _joint(self, block: int) -> Elliptical:
+        return joint_law(self.of, block, self.known.inputs)
+
     def means(self) -> np.ndarray:
         """(J, C, n_mean), or (1, C, n_mean) where they are the same in all rows; in the units of the responses."""
         return self._with_laws(self.model.blocks.means(self.of.means(self.known.of_means), self.model.packed))
@@ -151,12 +154,11 @@ class OwnAtoms(Conditioned):
     """Distributions of J atoms and J rows, to each row its own, as the only component."""
 
     def __init__(self, of: Components, known: Known, model: Specification):
-        self.of, self.known, self.model, self.n_components = of, known, model, 1
-        self.log_known, self._laws, every = self.own(of.log_densities(known.points)), {}, np.arange(known.size)
-        for b, columns in known.torn:
-            log_density, laws = joint_law(of, b, known.inputs).of(every).given(known.y[:, columns])
-            self.log_known = self.log_known + log_density
-            self._laws |= {int(j): law for j, law in zip(columns, laws, strict=True) if law is not None}
+        super().__init__(of, known, model)
+        self.n_components = 1
+
+    def _joint(self, block: int) -> Elliptical:
+        return super()._joint(block).of(np.arange(self.known.size))
 
     def own(self, values: np.ndarray) -> np.ndarray:
         every = np.arange(values.shape[-1])
@@ -182,8 +184,7 @@ class MeanGiven(Functional):
     """Means of some responses."""
 
     def __init__(self, model: Specification, responses: np.ndarray):
-        of = model.blocks.mean_responses()
-        self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
+        self.which = model.blocks.places_of_means(responses)
         self.J = self.W = len(self.which)
 
     def values(self, of: Any) -> np.ndarray:
@@ -429,4 +430,4 @@ def weighted_band(sampled: np.ndarray, weight: np.ndarray, interval: float, whol
         share = np.clip((p - left) / np.where(right > left, right - left, 1.0), 0.0, 1.0)
         ends.append(low + share * (high - low))
     lower, upper = ends
-    return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9) + 0.0, upper)
+    return outward(lower, upper, whole)

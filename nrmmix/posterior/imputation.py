@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, listed, probability
-from nrmmix.common.seeds import prediction_seed, seed_sequence
+from nrmmix.common.seeds import prediction_seed
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
@@ -84,7 +84,7 @@ def impute(
         posterior = posterior._replace(draws=max(size, STATES))
     table, gaps = _table(model, data), Gaps.of(model)
     _check(model, gaps)
-    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    seed = prediction_seed(posterior.seed, rng)
     states = states_of(posterior, max(size, STATES))
     total = max(size, len(states))
     values, expected = np.empty((total, *gaps.y.shape)), np.zeros((len(gaps.rows), model.packed.n_mean))

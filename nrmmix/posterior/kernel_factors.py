@@ -39,12 +39,12 @@ class KernelFactors:
     """
 
     def __init__(
-        self, binned: Binned, side: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray, A: np.ndarray, codes: np.ndarray
+        self, binned: Binned, exponential: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray, A: np.ndarray, codes: np.ndarray
     ):
-        self.binned, self.side, self.mass = binned, side, mass
+        self.binned, self.exponential, self.mass = binned, exponential, mass
         self.N, self.s, self.A, self.codes = np.maximum(N, 0.0), s, A, codes
         self.weights = GammaWeights(mass, self.N, A)
-        self.eta, a = side.expectations(self.N, s)
+        self.eta, a = exponential.expectations(self.N, s)
         self.const = self.weights.expected_log - a
         self.log_weight = np.log(np.maximum(self.weights.expected, MIN_WEIGHT))
 
@@ -65,7 +65,7 @@ class KernelFactors:
     @property
     def log_evidence(self) -> float:
         """The bound but for what rows have of their own: entropies, log v, log kernels and log h."""
-        of_components = self.side.log_z(self.N, self.s).sum() + self.side.log_prior
+        of_components = self.exponential.log_z(self.N, self.s).sum() + self.exponential.log_prior
         return float(of_components + self.weights.log_evidence + self.binned.log_prior(self.codes))
 
     def moved(self, codes: np.ndarray, shift: np.ndarray) -> KernelFactors:
@@ -77,7 +77,7 @@ class KernelFactors:
 
     def times(self, factor: float) -> KernelFactors:
         """Those of the same components where every row is there so many times."""
-        return KernelFactors(self.binned, self.side, self.mass, factor * self.N, factor * self.s, factor * self.A, self.codes)
+        return KernelFactors(self.binned, self.exponential, self.mass, factor * self.N, factor * self.s, factor * self.A, self.codes)
 
     def without(self, those: np.ndarray) -> KernelFactors:
         """Return factors without components that no row is of any more: rows are to be visited at it."""
@@ -89,7 +89,7 @@ class KernelFactors:
     def largest_first(self) -> KernelFactors:
         """Return the factors, components in the order of their counts."""
         order = np.argsort(-self.N, kind="stable")
-        return KernelFactors(self.binned, self.side, self.mass, self.N[order], self.s[order], self.A[order], self.codes[order])
+        return KernelFactors(self.binned, self.exponential, self.mass, self.N[order], self.s[order], self.A[order], self.codes[order])
 
     def log_kernels(self, bins: np.ndarray) -> np.ndarray:
         """(n, M) of rows in bins (n, q)."""

@@ -103,7 +103,7 @@ def clusters(fit: Result) -> Clusters:
         of_families, words, n_left_out = parameters(fit.model, found, posterior.draws)
     else:
         stability = together_by_shares(posterior, labels)
-        of_families, words, n_left_out = parameters(fit.model, found, None, posterior.factors.side.shared)
+        of_families, words, n_left_out = parameters(fit.model, found, None, posterior.factors.exponential.shared)
     means, levels = _covariates(fit.model, labels, size)
     columns, words = [*of_families, *means], [*words, *levels]
     order = np.argsort(-size, kind="stable")
@@ -189,11 +189,11 @@ def together_by_shares(posterior: FactorPosterior | KernelFactorPosterior, label
     """Return such means where rows belong to components by shares r: of a pair the sum over components of the products of their shares."""
     size = np.bincount(labels)
     total = np.zeros((len(size), posterior.factors.n_components))
-    alone = np.zeros(len(size))
+    with_itself = np.zeros(len(size))
     for rows, r in posterior.blocks():
         np.add.at(total, labels[rows], r.T)
-        alone += np.bincount(labels[rows], weights=(r**2).sum(axis=0), minlength=len(size))
-    return np.where(size > 1, ((total**2).sum(axis=1) - alone) / np.maximum(size * (size - 1.0), 1.0), np.nan)
+        with_itself += np.bincount(labels[rows], weights=(r**2).sum(axis=0), minlength=len(size))
+    return np.where(size > 1, ((total**2).sum(axis=1) - with_itself) / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
 def parameters(

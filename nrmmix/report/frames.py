@@ -12,6 +12,7 @@ from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.rows import FittedRows, Rows, read_rows
+from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import agreed, smallest_ess
 from nrmmix.posterior.held_out import described, seen_rows
@@ -62,7 +63,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
     model, table = fit.model, quantities(fit)
     return pd.DataFrame([{
         "formula": model.formula, "prior": str(model.prior),
-        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
+        "family": _families(model), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
         "mean_log_density": cast(pd.Series, fit.log_density()).mean(),
@@ -76,13 +77,17 @@ def variational_glance(fit: VariationalResult) -> pd.DataFrame:
     model = fit.model
     return pd.DataFrame([{
         "formula": model.formula, "prior": str(model.prior),
-        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
+        "family": _families(model), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_clusters": fit.n_clusters, "n_components": fit.n_components, "elbo": fit.elbo,
         "mass": fit.expected_mass,
         "mean_log_density": np.nan if model.frame.is_streamed else _mean(fit.log_density(), model.frame.weight),  # a pass more
         "n_passes": len(fit.passes),
         "seconds": fit.seconds, "seed": fit.seed, "converged": fit.has_converged,
     }])
+
+
+def _families(model: Specification) -> str:
+    return " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks))
 
 
 def _mean(values: pd.Series, weight: np.ndarray | None) -> float:
@@ -221,7 +226,7 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     return table.sort_values("elpd", ascending=False, kind="stable")
 
 
-def _scores(fit: Result, rows: Any) -> pd.Series:
+def _scores(fit: Result, rows: Rows) -> pd.Series:
     return log_density(fit.posterior, rows)
 
 

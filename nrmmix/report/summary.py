@@ -199,21 +199,22 @@ def _run_table(fit: MCMCResult, width: int) -> Table:
     used, rows, response = fit.model.n_obs, fit.model.frame.n_rows, fit.model.frame.response
     gaps = int(np.isnan(response).sum()) if isinstance(response, np.ndarray) else 0
     limits = fit.model.frame.limits
-    censored = ["", ""] if limits is None else ["Censored:", int((~np.isnan(limits[..., 0])).sum())]
-    cells: list[list[object]] = [
-        ["Observations:", used, "Method:", fit.method if " + " not in fit.method else "list of moves", "Chains:", fit.draws.n_chains],
-        ["Dropped rows:", rows - used, "Tune:", fit.tune, "Draws a chain:", fit.draws.n_draws],
-        ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
-        [*_ended(fit), *censored, *(["Missing cells:", gaps] if gaps else ["", ""])],
+    pairs = [
+        ("Observations:", used), ("Method:", fit.method if " + " not in fit.method else "list of moves"), ("Chains:", fit.draws.n_chains),
+        ("Dropped rows:", rows - used), ("Tune:", fit.tune), ("Draws a chain:", fit.draws.n_draws),
+        ("Labels moved:", f"{100 * fit.moved:.3g}%"), ("Thin:", fit.thin), ("Seconds:", f"{fit.seconds:.2f}"),
+        _ended(fit),
+        ("", "") if limits is None else ("Censored:", int((~np.isnan(limits[..., 0])).sum())),
+        ("Missing cells:", gaps) if gaps else ("", ""),
     ]
-    return _three_pairs(cells, (13, 7, 14), width)
+    return _three_pairs(pairs, (13, 7, 14), width)
 
 
-def _ended(fit: MCMCResult) -> list[str]:
+def _ended(fit: MCMCResult) -> tuple[str, str]:
     """Whether and by what the run was ended before its goal."""
     if fit.evidence.limit:
-        return ["Ended by:", "time limit"]
-    return ["Interrupted:", "yes" if fit.interrupted else "no"]
+        return "Ended by:", "time limit"
+    return "Interrupted:", "yes" if fit.interrupted else "no"
 
 
 def _search_table(fit: SearchResult, width: int) -> Table:
@@ -226,8 +227,7 @@ def _search_table(fit: SearchResult, width: int) -> Table:
         *hyper,
     ]
     pairs += [("", "")] * (-len(pairs) % 3)
-    cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
-    return _three_pairs(cells, (13, 8, 12), width)
+    return _three_pairs(pairs, (13, 8, 12), width)
 
 
 def _pass_table(fit: VariationalResult, width: int) -> Table:
@@ -239,8 +239,7 @@ def _pass_table(fit: VariationalResult, width: int) -> Table:
         ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.expected_mass:.4g}"),
         ("Weights:", f"{fit.model.frame.size:.10g}") if fit.model.frame.is_weighted else ("", ""),
     ]
-    cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
-    return _three_pairs(cells, (13, 11, 12), width)
+    return _three_pairs(pairs, (13, 11, 12), width)
 
 
 def _start_table(fit: VariationalRegressionResult, width: int) -> Table:
@@ -260,8 +259,9 @@ def _component_table(fit: VariationalResult, width: int) -> Table:
     return Table(cells, [10, 20, 12], "rrr", headers=["Component", "Rows", "Weight"], total=width, colsep="  ")
 
 
-def _three_pairs(cells: Sequence[Sequence[object]], keys: tuple[int, int, int], width: int) -> Table:
-    """Three names, as wide as `keys`, and values beside each other."""
+def _three_pairs(pairs: Sequence[tuple[str, object]], keys: tuple[int, int, int], width: int) -> Table:
+    """Names, as wide as `keys`, and values, three pairs beside each other."""
+    cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
     value = (width - sum(keys) - 5 * 3) // 3
     widths = [keys[0], value, keys[1], value, keys[2], width - sum(keys) - 5 * 3 - 2 * value]
     return Table(cells, widths, "lrlrlr", colsep="   ")

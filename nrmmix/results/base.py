@@ -11,7 +11,7 @@ import pandas as pd
 
 from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
-from nrmmix.model.frame.rows import NewRows
+from nrmmix.model.frame.rows import NewRows, Rows
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior
@@ -171,7 +171,7 @@ class Result(Clustered, Shown):
         from nrmmix.posterior.predict.tables import predict
         from nrmmix.results.streams import of_parts
 
-        def of_rows(rows: Any) -> pd.DataFrame:
+        def of_rows(rows: Rows) -> pd.DataFrame:
             return predict(
                 self._averaged(kind, draws), rows, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
                 given=given, units=units, estimate=self._estimate,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count, guided, probability
-from nrmmix.common.seeds import prediction_seed, seed_sequence
+from nrmmix.common.seeds import prediction_seed
 from nrmmix.model.families import Parameter
 from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.model.specification import Specification
@@ -155,7 +155,7 @@ class Clustered:
         from nrmmix.posterior.predict.states import states_of
 
         share, size = probability("interval", interval), count("draws", draws, 1)
-        seed = prediction_seed(self.seed) if rng is None else seed_sequence(rng)
+        seed = prediction_seed(self.seed, rng)
         sizes, labels, own = self._given_clusters()
         of_weights, prior = None, self.model.prior
         draws_weights = prior.has_random_measure or getattr(type(prior), "draw_weights", None) is not GibbsType.draw_weights
@@ -168,7 +168,7 @@ class Clustered:
         from nrmmix.posterior.predict.kernel_states import clusters_of
 
         found, posterior = self.partition(), self.posterior
-        learnt = posterior.factors.side.shared if hasattr(posterior, "factors") else None
+        learnt = posterior.factors.exponential.shared if hasattr(posterior, "factors") else None
         state = clusters_of(self.model, found.labels, getattr(posterior, "draws", None) if learnt is None else None, learnt)
         return found.sizes, found.labels, [one for block in state.parameters() for one in block]
 
@@ -209,7 +209,6 @@ class Clustered:
         >>> fit.partition("binder").labels.shape
         (272,)
         """
-        from nrmmix.common.seeds import prediction_seed
         from nrmmix.posterior.partition import estimate
 
         self._insist_on_draws("labels")

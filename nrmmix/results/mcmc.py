@@ -257,9 +257,7 @@ class MCMCResult(Saved, Result):
         from nrmmix.posterior.importance import importance, insist_on_covariates
 
         insist_on_covariates(self.model)
-        self._insist_on_draws(*self.lacking)
-        posterior = Posterior(self.model, self.draws, self.seed)
-        return importance(posterior, interval=interval, draws=draws, rows=rows, rng=rng, response=response)
+        return importance(self.posterior, interval=interval, draws=draws, rows=rows, rng=rng, response=response)
 
     # ---- reports
 

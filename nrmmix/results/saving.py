@@ -372,7 +372,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
 
 def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str) -> Checkpoint:
     """Return where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
-    like_draws = Record.room(model, 1, 0).part(0)
+    like_draws = Record.allocate(model, 0)
     extra = {name: get(key) for name, key in spec["spare"].items()}
     left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
     spare = Record(*(_spare(name, extra[name], empty, left_out) for name, empty in like_draws._asdict().items()))

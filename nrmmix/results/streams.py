@@ -26,8 +26,9 @@ OUT = (".parquet", ".csv")
 Table: TypeAlias = pd.DataFrame | pd.Series
 
 
-def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], Table], own_rows: bool = True,
-             tables: Iterator[Table] | None = None) -> Table | Path:
+def of_parts(
+    model: Specification, newdata: Any, out: Any, of: Callable[[Rows], Table], own_rows: bool = True, tables: Iterator[Table] | None = None,
+) -> Table | Path:
     """Return what `of` makes of new data, part by part where they are a source; with `out` written to that file, whose path is given back.
 
     Where the rows that were fitted are not in memory and `own_rows` are wanted `of` is asked for parts of these, or `tables` are what was
@@ -38,7 +39,7 @@ def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], T
     if isinstance(rows, FittedRows) and model.frame.is_streamed and own_rows:
         found = map(of, _own(model)) if tables is None else tables
     elif isinstance(rows, Source):
-        found = map(of, _parts(rows))
+        found = map(of, _parts(model, rows))
     else:
         table = of(rows)
         return table if where is None else _written([table], where)
@@ -65,21 +66,21 @@ def new_source(newdata: Any) -> Source | None:
     return None if newdata is None else source_of(newdata)
 
 
-def _parts(source: Source) -> Iterator[Any]:
+def _parts(model: Specification, source: Source) -> Iterator[NewRows]:
     first = 0
     for part in source.parts():
         if part.shape[0]:
-            yield labelled(part, first)
+            yield NewRows(model.frame, labelled(part, first))
         first += part.shape[0]
 
 
-def _own(model: Specification) -> Iterator[Any]:
+def _own(model: Specification) -> Iterator[NewRows]:
     """The rows that were fitted, without those that were dropped."""
     frame: Any = model.frame  # a streamed one
     for part in frame.tables():
         used = read_part(frame, part, frame.missing).used
         if used.any():
-            yield part[used]
+            yield NewRows(frame, part[used])
 
 
 def _target(out: Any) -> Path:
@@ -116,9 +117,7 @@ def _written(tables: Iterable[Table], path: Path) -> Path:
     return path
 
 
-def own_clusters(
-    posterior: FactorPosterior | KernelFactorPosterior, of_component: np.ndarray, kind: str = "cluster"
-) -> Iterator[pd.DataFrame]:
+def own_clusters(posterior: FactorPosterior | KernelFactorPosterior, of_component: np.ndarray, kind: str) -> Iterator[pd.DataFrame]:
     """Part by part the most probable cluster of each fitted row, and the probability of the components that count for it.
 
     With `kind="membership"` the probabilities of all clusters.

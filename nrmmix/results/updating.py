@@ -46,16 +46,16 @@ class New(NamedTuple):
 
 def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> VariationalResult:
     """See `VariationalResult.update`."""
-    model, side = fit.model, fit.factors.side
+    model, exponential = fit.model, fit.factors.exponential
     seed, started = _seed_of(fit, rng), time.perf_counter()
-    read = _read(model, side, new)
+    read = _read(model, exponential, new)
     found, bound, passes, has_converged = update.updated(
         read.rows, model.prior.mass, fit.options, fit.factors, fit.elbo, np.random.default_rng(seed), len(fit.passes), checked(executor)
     )
     in_memory = read.table is not None and not model.frame.is_streamed
     larger = _with_table(model, read) if in_memory else _counted(model, read.places)
     outcome = fit._outcome._replace(
-        rows=larger.statistics(side), factors=found, elbo=bound, passes=[*fit._outcome.passes, *passes], has_converged=has_converged,
+        rows=larger.statistics(exponential), factors=found, elbo=bound, passes=[*fit._outcome.passes, *passes], has_converged=has_converged,
         seconds=fit.seconds + time.perf_counter() - started,
     )
     return type(fit)(larger, outcome)
@@ -68,7 +68,7 @@ def updated_starts(fit: VariationalRegressionResult, new: Any, rng: Any, executo
         raise ValueError(
             f"update: {model.kernel} of several covariates goes by the distinct rows of all data; take nm.SparseProduct(), the default."
         )
-    read = _read(model, fit.factors.side, new)
+    read = _read(model, fit.factors.exponential, new)
     larger = _counted(model, read.places)
     binned = binned_of(larger)
     _warn_of_edges(larger, read.places.covariates)
@@ -99,13 +99,13 @@ def _seed_of(fit: VariationalResult, rng: Any) -> np.random.SeedSequence:
 
 # ---- the new rows
 
-def _read(model: Specification, side: Stacked, new: Any) -> New:
+def _read(model: Specification, exponential: Stacked, new: Any) -> New:
     """Read what is used of new rows; a ValueError where that is nothing."""
     frame, source, missing = model.frame, new_source(new), _missing(model.frame)
     if frame.is_weighted and frame.weighed_by is None:
         raise ValueError("update: weights were an array, and new rows have none; fit with the name of a column, or fit all rows anew.")
     if source is None:
-        found = _of_table(model, side, new)
+        found = _of_table(model, exponential, new)
     else:
         if not frame.is_sparse:
             of_covariates = [name for columns in frame.columns_of_covariates.values() for name in columns]
@@ -113,13 +113,13 @@ def _read(model: Specification, side: Stacked, new: Any) -> New:
             needed += [] if frame.weighed_by is None else [frame.weighed_by]
             source = source.select(list(dict.fromkeys(needed)))
         places = index_of(frame, source, missing, are_more=True)
-        found = New(StreamedRows(side, model.blocks, streamed(frame, source, places, missing)), places)
+        found = New(StreamedRows(exponential, model.blocks, streamed(frame, source, places, missing)), places)
     if found.rows.n == 0:
         raise ValueError("update: there is no complete new row; give at least one.")
     return found
 
 
-def _of_table(model: Specification, side: Stacked, new: Any) -> New:
+def _of_table(model: Specification, exponential: Stacked, new: Any) -> New:
     frame = model.frame
     rows = NewRows(frame, new)
     table = new if frame.is_sparse else rows.as_given if frame.weighed_by is not None else rows.table
@@ -131,7 +131,7 @@ def _of_table(model: Specification, side: Stacked, new: Any) -> New:
     y, x, z, _, weight = read.taken()
     index = rows.index[used]
     with rows_of(index):
-        found = replace(model.blocks.statistics(side, y, x), weight=weight)
+        found = replace(model.blocks.statistics(exponential, y, x), weight=weight)
     if not np.isfinite(found.dense).all():
         where = index[int(np.flatnonzero(~np.isfinite(found.dense).all(axis=0))[0])]
         raise ValueError(f"update: row {where!r} misses some of its responses, as no row did that was fitted; leave it out.")
@@ -175,11 +175,12 @@ def _with_sums(fit: VariationalRegressionResult, binned: Binned) -> tuple[list[K
     if not model.frame.is_streamed:
         covariates: Any = model.frame.covariates  # a regression has some
         rows = BinnedRows(outcome.rows.statistics, binned.bins(covariates))
-        begun = [KernelFactors(binned, one.side, one.mass, one.N, one.s, one.A, one.codes) for one in fit.fits]
+        begun = [KernelFactors(binned, one.exponential, one.mass, one.N, one.s, one.A, one.codes) for one in fit.fits]
         sums = [update_of_starts.sums_at(rows, one) for one in begun]
         rates = [(own.G[0] * np.exp(one.log_k[0])).sum(axis=0) for one, own in zip(begun, sums, strict=True)]
         fits = [
-            KernelFactors(binned, one.side, one.mass, own.N, own.s, A, one.codes) for one, own, A in zip(begun, sums, rates, strict=True)
+            KernelFactors(binned, one.exponential, one.mass, own.N, own.s, A, one.codes)
+            for one, own, A in zip(begun, sums, rates, strict=True)
         ]
         return fits, sums
     if not outcome.sums:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from nrmmix.inference.variational_regression.climb import Pass as PassOfStart
 from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.model.encoding import decode, encode
+from nrmmix.model.families.exponential import Stacked
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 from nrmmix.posterior.kernel_factors import KernelFactors
@@ -24,6 +25,7 @@ from nrmmix.results.variational_regression import VariationalRegressionResult
 RUN = ("method", "elbo", "has_converged", "seed", "seconds", "interrupted")
 OF_ROWS = ("entropy", "log_v", "n", "log_h")  # of sums over rows those that are numbers
 MIN_SUM = 1e-6  # that rounding may leave below 0
+T = TypeVar("T")
 
 
 def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]
         "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
         **_clusters(fit, put),
         "factors": {"N": put(fit.factors.N, "factors/N"), "s": put(fit.factors.s, "factors/s")}
-        | {name: put(values, f"factors/{name}") for name, values in fit.factors.side.shared.items()},
+        | {name: put(values, f"factors/{name}") for name, values in fit.factors.exponential.shared.items()},
         "passes": {name: put(passes[name].to_numpy(), f"passes/{name}") for name in passes},
     }
 
@@ -63,29 +65,37 @@ def restored(
     insist(type(run["seed"]) is int, "seed")
     if model.is_regression:
         return _restored_starts(header, get, model, options, insist)
-    side = model.exponential()
-    shared = {name: get(header["factors"][name]) for name in side.shared if name in header["factors"]}
-    insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+    exponential = model.exponential()
+    shared = {name: get(header["factors"][name]) for name in exponential.shared if name in header["factors"]}
+    _insist_on_shared(shared, exponential, insist)
     try:
-        side = side.with_shared(shared)
+        exponential = exponential.with_shared(shared)
     except ValueError:
         insist(False, "shrinkage")
     N, s = get(header["factors"]["N"]), get(header["factors"]["s"])
-    sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), side.n_stat) and N.dtype.kind == s.dtype.kind == "f"
+    sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), exponential.n_stat) and N.dtype.kind == s.dtype.kind == "f"
     insist(sound and bool(np.isfinite(N).all() and np.isfinite(s).all() and (N >= 0).all()), "factors")
     insist(abs(float(N.sum()) - model.frame.size) <= 1e-6 * model.frame.size, "counts of components")
     columns = [get(header["passes"][{"number": "pass", "bound": "elbo"}.get(name, name)]) for name in Pass._fields]
-    insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
-    passes = [Pass(*(value.item() for value in values)) for values in zip(*columns, strict=True)]
+    passes = _passes(Pass, columns, insist)
     try:
-        factors = Factors(side, model.prior.mass, N, s)
+        factors = Factors(exponential, model.prior.mass, N, s)
     except np.linalg.LinAlgError:
         raise ValueError("its factors cannot be right") from None
     outcome = VariationalOutcome(
-        options, run["method"], model.statistics(side), factors, float(run["elbo"]), passes, bool(run["has_converged"]), run["seed"],
+        options, run["method"], model.statistics(exponential), factors, float(run["elbo"]), passes, bool(run["has_converged"]), run["seed"],
         float(run["seconds"]), bool(run["interrupted"]),
     )
     return _take_clusters(VariationalResult(model, outcome), header, get, insist)
+
+
+def _insist_on_shared(shared: dict[str, np.ndarray], exponential: Stacked, insist: Callable[[bool, str], None]) -> None:
+    insist(shared.keys() == exponential.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+
+
+def _passes(kind: Callable[..., T], columns: list[np.ndarray], insist: Callable[[bool, str], None]) -> list[T]:
+    insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
+    return [kind(*(value.item() for value in values)) for values in zip(*columns, strict=True)]
 
 
 # ---- density regression: several starts
@@ -95,7 +105,7 @@ def _header_of_starts(fit: VariationalRegressionResult, put: Callable[..., str])
     outcome = fit._outcome
     starts = [
         {name: put(getattr(one, name), f"factors/{k}/{name}") for name in OF_START}
-        | {"shared": {name: put(values, f"factors/{k}/{name}") for name, values in one.side.shared.items()}}
+        | {"shared": {name: put(values, f"factors/{k}/{name}") for name, values in one.exponential.shared.items()}}
         | {"passes": {name: put(np.array(values), f"passes/{k}/{name}") for name, values in _columns(list(outcome.passes[k])).items()}}
         for k, one in enumerate(fit.fits)
     ]
@@ -124,7 +134,7 @@ def _restored_starts(
 ) -> VariationalRegressionResult:
     run, binned = header["run"], binned_of(model)
     rows = rows_of_model(model, binned)
-    side, q = rows.statistics.side, len(binned.counts)
+    exponential, q = rows.statistics.exponential, len(binned.counts)
     bounds, weights, converged = (get(header["starts"][name]) for name in ("bounds", "weights", "has_converged"))
     size = len(header["factors"])
     sound = size > 0 and bounds.shape == weights.shape == converged.shape == (size,) and bounds.dtype.kind == weights.dtype.kind == "f"
@@ -133,20 +143,19 @@ def _restored_starts(
     fits, passes = [], []
     for one in header["factors"]:
         N, s, A, codes = (get(one[name]) for name in OF_START)
-        sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), side.n_stat) and A.shape == N.shape and codes.shape == (len(N), q)
+        sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), exponential.n_stat) and A.shape == N.shape and codes.shape == (len(N), q)
         insist(sound and N.dtype.kind == s.dtype.kind == A.dtype.kind == "f" and codes.dtype.kind == "i", "factors")
         insist(bool(all(np.isfinite(values).all() for values in (N, s, A)) and (N >= 0).all() and (A >= 0).all()), "factors")
         insist(bool((codes >= 0).all() and (codes < binned.counts).all()), "codes of components")
         insist(abs(float(N.sum()) - model.frame.size) <= 1e-6 * model.frame.size, "counts of components")
         shared = {name: get(key) for name, key in one["shared"].items()}
-        insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+        _insist_on_shared(shared, exponential, insist)
         try:
-            fits.append(KernelFactors(binned, side.with_shared(shared), model.prior.mass, N, s, A, codes))
+            fits.append(KernelFactors(binned, exponential.with_shared(shared), model.prior.mass, N, s, A, codes))
         except (np.linalg.LinAlgError, ValueError):
             raise ValueError("its factors cannot be right") from None
         columns = [get(one["passes"][name]) for name in PassOfStart._fields]
-        insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
-        passes.append([PassOfStart(*(value.item() for value in values)) for values in zip(*columns, strict=True)])
+        passes.append(_passes(PassOfStart, columns, insist))
     sums = []
     for one, own in zip(fits, header.get("sums", []), strict=False):
         H, G, of_rows = (get(own[name]) for name in ("H", "G", "of_rows"))

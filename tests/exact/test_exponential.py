@@ -1,4 +1,4 @@
-"""Natural sides of the families: log marginals of whole clusters, expectations as derivatives, columns as kernels make them."""
+"""Exponential forms of the families: log marginals of whole clusters, expectations as derivatives, columns as kernels make them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def model_of(name):
     return nm.Model("a + b + c + d ~ 1", data, family=family, prior=nm.DirichletProcess(MASS), missing="marginalize")
 
 
-def sides_and_rows(model):
-    side = model.exponential()
-    return side, model.statistics(side)
+def form_and_rows(model):
+    form = model.exponential()
+    return form, model.statistics(form)
 
 
-def whole(side, rows, labels):
+def whole(form, rows, labels):
     """Counts and statistics of the clusters of a partition."""
     R = np.eye(labels.max() + 1)[:, labels]
     return R.sum(axis=1), rows.whole().totals(R)
@@ -47,11 +47,11 @@ def whole(side, rows, labels):
 @pytest.mark.parametrize("name", [*SIDES, WHOLE])
 def test_log_z_of_whole_clusters_is_the_log_marginal(name):
     model = model_of(name)
-    side, rows = sides_and_rows(model)
+    form, rows = form_and_rows(model)
     for labels in (np.zeros(rows.n, int), np.arange(rows.n), np.arange(rows.n) % 2, np.minimum(np.arange(rows.n), 2)):
-        N, s = whole(side, rows, labels)
+        N, s = whole(form, rows, labels)
         eppf = len(N) * math.log(MASS) + gammaln(N).sum() + gammaln(MASS) - gammaln(MASS + rows.n)
-        found = side.log_z(N, s).sum() + rows.log_h.sum()
+        found = form.log_z(N, s).sum() + rows.log_h.sum()
         assert found == pytest.approx(model.log_joint(labels) - eppf, abs=1e-9)
         if name != WHOLE:
             want = sum(families()[name].log_marginal(np.flatnonzero(labels == k).tolist()) for k in range(len(N)))
@@ -60,25 +60,25 @@ def test_log_z_of_whole_clusters_is_the_log_marginal(name):
 
 @pytest.mark.parametrize("name", [*SIDES, WHOLE])
 def test_expectations_are_derivatives_of_log_z(name):
-    side, rows = sides_and_rows(model_of(name))
+    form, rows = form_and_rows(model_of(name))
     r = np.random.default_rng(1).random((2, rows.n))
     N, s = r.sum(axis=1), rows.whole().totals(r)
-    eta, a = side.expectations(N, s)
+    eta, a = form.expectations(N, s)
     assert eta.shape == s.shape and a.shape == N.shape
     e = 1e-5
-    for j in range(side.n_stat):
+    for j in range(form.n_stat):
         step = np.zeros_like(s)
         step[:, j] = e
-        assert (side.log_z(N, s + step) - side.log_z(N, s - step)) / (2 * e) == pytest.approx(eta[:, j], abs=1e-6, rel=1e-7)
-    assert (side.log_z(N + e, s) - side.log_z(N - e, s)) / (2 * e) == pytest.approx(-a, abs=1e-6)
+        assert (form.log_z(N, s + step) - form.log_z(N, s - step)) / (2 * e) == pytest.approx(eta[:, j], abs=1e-6, rel=1e-7)
+    assert (form.log_z(N + e, s) - form.log_z(N - e, s)) / (2 * e) == pytest.approx(-a, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", [*SIDES, WHOLE])
 def test_columns_of_whole_clusters_are_those_of_the_kernels(name):
     model = model_of(name)
-    side, rows = sides_and_rows(model)
+    form, rows = form_and_rows(model)
     labels = np.minimum(np.arange(rows.n), 2)
-    columns = side.columns(*whole(side, rows, labels))
+    columns = form.columns(*whole(form, rows, labels))
     stat = clusters_of(model, labels).state.stat[:, :3]
     assert columns.shape == stat.shape
     kept = ~np.isnan(columns)  # not scratch, nor what only marginal likelihoods read
@@ -94,8 +94,8 @@ def test_families_without_a_natural_side_say_so(name):
 def test_a_mutant_fails():
     """A statistic counted twice, or a count without its prior, is found."""
     model = model_of("Gaussian, full, d = 2")
-    side, rows = sides_and_rows(model)
-    N, s = whole(side, rows, np.arange(rows.n) % 2)
-    right = side.log_z(N, s).sum()
+    form, rows = form_and_rows(model)
+    N, s = whole(form, rows, np.arange(rows.n) % 2)
+    right = form.log_z(N, s).sum()
     for wrong in ((N, 1.001 * s), (N + 0.001, s)):
-        assert abs(side.log_z(*wrong).sum() - right) > 1e-5
+        assert abs(form.log_z(*wrong).sum() - right) > 1e-5

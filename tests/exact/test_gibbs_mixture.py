@@ -61,7 +61,7 @@ def test_sweeps_at_a_power_of_the_likelihood(heat):
     model = nm.Model(data=X, prior=nm.PitmanYor(0.8, 0.3), family=nm.Gaussian(**family))
     for seed in range(CHAINS):
         rng, rows = np.random.default_rng(seed), np.arange(n)
-        chain = new_chain(model, CYCLES["gibbs"], np.zeros(n, np.int64), rng, Record.room(model, 1, 1).part(0))
+        chain = new_chain(model, CYCLES["gibbs"], np.zeros(n, np.int64), rng, Record.allocate(model, 1))
         chain.state.num[layout.Count.HEAT] = heat
         labels.append(np.empty((DRAWS // 2, n), int))
         for t in range(DRAWS // 2):

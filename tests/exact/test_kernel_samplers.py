@@ -222,7 +222,7 @@ def test_room_grows_and_draws_do_not_depend_on_it(method):
         "y ~ x", data, kernel=nm.SquaredExponential(0.2), prior=nm.DirichletProcess(30.0), family=nm.Gaussian(m=0, r=0.01, nu=3, scale=0.1))
     chains = []
     for doublings in (0, 9):
-        record = Record.room(model, 1, 60).part(0)
+        record = Record.allocate(model, 60)
         chain = new_chain(model, named(method)[1], np.zeros(40, np.int64), np.random.default_rng(5), record)
         for _ in range(doublings):
             chain.state = layout.enlarged(chain.state)

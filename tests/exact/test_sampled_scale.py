@@ -17,7 +17,7 @@ from support.length import by_day, coarser
 import nrmmix as nm
 from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.families.gaussian import sampled_scale
-from nrmmix.model.families.exponential import LearntGammaSide, LearntWishartSide
+from nrmmix.model.families.exponential import LearntGammaForm, LearntWishartForm
 
 Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6]])
 N, M, R, NU = len(Y), 0.2, 0.3, 3.0
@@ -161,7 +161,7 @@ def test_density_of_a_new_row(covariance):
 def test_variational_inference_learns_the_best_scale(side):
     """Its slope is that of the bound, and what it finds is not improved upon by a search without slopes."""
     shapes, rng = np.array([1.5, 0.7]), np.random.default_rng(1)
-    made = LearntWishartSide(shapes, R, NU, 0.0, False) if side == "full" else LearntGammaSide(shapes, R, NU, np.zeros(2), False, False)
+    made = LearntWishartForm(shapes, R, NU, 0.0, False) if side == "full" else LearntGammaForm(shapes, R, NU, np.zeros(2), False, False)
     statistics = np.empty((made.n_stat, N))
     made.fill(made.rows(Y, np.zeros((N, 0))), statistics)
     weights = rng.dirichlet(np.ones(2), N).T

@@ -105,7 +105,7 @@ def test_held_parameters_stay_with_their_clusters():
     y = np.repeat([-300.0, 0.0, 300.0], 6)[:, None] + np.linspace(-0.5, 0.5, 18)[:, None]
     family = nm.SemiconjugateGaussian((0.0, 9e4), nm.Gamma(2.0, 0.1))
     model = nm.Model(data=y, prior=nm.PitmanYor(1.0, 0.3), family=family)
-    chain = new_chain(model, named("slice")[1], np.repeat([0, 1, 2], 6), np.random.default_rng(1), Record.room(model, 1, 50).part(0))
+    chain = new_chain(model, named("slice")[1], np.repeat([0, 1, 2], 6), np.random.default_rng(1), Record.allocate(model, 50))
     before = chain.state.stat[model.packed.explicit][:, chain.state.labels]
     chain.run(np.zeros(0, np.int64), 0, 1)
     for draw, theta in zip(chain.record.labels, chain.record.explicit, strict=True):
@@ -236,7 +236,7 @@ def test_room_grows_and_draws_do_not_depend_on_it():
     model = nm.Model(data=data, prior=nm.NGGP(2.0, 0.7), family=nm.Gaussian(m=0, r=0.1, nu=3, scale=1))
     chains = []
     for doublings in (0, 0, 9):
-        record = Record.room(model, 1, 60).part(0)
+        record = Record.allocate(model, 60)
         chain = new_chain(model, named("slice")[1], np.zeros(40, np.int64), np.random.default_rng(5), record)
         for _ in range(doublings):
             chain.state = layout.enlarged(chain.state)

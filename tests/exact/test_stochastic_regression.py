@@ -64,7 +64,8 @@ def test_estimates_of_steps_have_the_bound_as_their_mean(batches, mass):
     best.begin()
     found, A = best.total, best.factors.A
     a = now.weights.expected_log - now.const
-    of_parameters = now.side.log_z(now.N, now.s).sum() + now.side.log_prior - (found.N - now.N) @ a + np.sum((found.s - now.s) * now.eta)
+    form = now.exponential
+    of_parameters = form.log_z(now.N, now.s).sum() + form.log_prior - (found.N - now.N) @ a + np.sum((found.s - now.s) * now.eta)
     of_rows = found.entropy + found.log_v + found.n + float((found.H * now.log_k).sum()) + found.log_h
     exact = of_parameters + of_weights(now, found.N, A) + now.binned.log_prior(now.codes) + of_rows
     assert np.mean(estimates) == pytest.approx(exact, rel=1e-9)
@@ -81,7 +82,7 @@ def test_steps_of_batches_end_near_the_optimum_and_below_the_evidence():
         climb.begin()
         descent = Descent(Passing(rows, 2), climb.factors, rng, climb.total, 0.6, 1.0)
         descent.run(80, 0.0)
-        gap = log_evidence(model, binned, rows, descent.factors.side) - descent.bound()
+        gap = log_evidence(model, binned, rows, descent.factors.exponential) - descent.bound()
         assert 0 < gap < 12
 
 

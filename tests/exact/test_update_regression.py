@@ -98,4 +98,4 @@ def test_the_bound_is_below_the_evidence_of_all_rows(q, batches):
         first.run(20, 1e-12)
         climb = further(first, rows.part(2, 4), batches)
         climb.run(40, 1e-12)
-        assert 0 < log_evidence(model, binned, rows, climb.factors.side) - climb.bound() < 25
+        assert 0 < log_evidence(model, binned, rows, climb.factors.exponential) - climb.bound() < 25

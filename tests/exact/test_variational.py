@@ -59,10 +59,10 @@ def log_evidence(case, mass):
 def test_the_bound_is_below_the_enumerated_evidence(name, mass):
     case = families()[name]
     model = case.build(nm.DirichletProcess(MASSES[mass]))
-    side = model.exponential()
+    exponential = model.exponential()
     best = -math.inf
     for labels in (np.zeros(case.n, int), np.arange(case.n) // 3, np.arange(case.n) % 2):
-        memory = Memory(side, model.prior.mass, Batches(model.statistics(side), 3))
+        memory = Memory(exponential, model.prior.mass, Batches(model.statistics(exponential), 3))
         memory.start(*of_labels(memory.batches.rows, labels))
         Climb(memory, Settings(100, 1e-10, merges=True), np.random.default_rng(1)).run()
         best = max(best, memory.bound())
@@ -77,10 +77,10 @@ def test_the_bound_by_quadrature(mass):
     rng = np.random.default_rng(1)
     X, r = rng.normal(size=(6, 1)), rng.dirichlet([1.0, 1.0], 6).T
     model = nm.Model(data=X, family=nm.Gaussian(known_mean=0.0, nu=3.0, scale=0.5), prior=nm.DirichletProcess(law))
-    side = model.exponential()
-    rows = model.statistics(side)
+    exponential = model.exponential()
+    rows = model.statistics(exponential)
     N = r.sum(axis=1)
-    found = Factors(side, law, N, rows.whole().totals(r)).log_evidence + rows.log_h.sum() - (r * np.log(r)).sum()
+    found = Factors(exponential, law, N, rows.whole().totals(r)).log_evidence + rows.log_h.sum() - (r * np.log(r)).sum()
 
     def component(k):
         def integrand(t):
@@ -115,8 +115,8 @@ FORMULA = "a + b + visits + kind + y ~ 1"
 
 def memory_of(batches, components=8, mass=None, data=None, formula=FORMULA, family=FAMILY):
     model = nm.Model(formula, table() if data is None else data, family=family, prior=nm.DirichletProcess(mass or nm.Gamma(1, 1)))
-    side = model.exponential()
-    memory = Memory(side, model.prior.mass, Batches(model.statistics(side), batches))
+    exponential = model.exponential()
+    memory = Memory(exponential, model.prior.mass, Batches(model.statistics(exponential), batches))
     memory.start(*seeded(memory.batches.rows, components, np.random.default_rng(2), "k-means++"))
     return memory
 
@@ -152,7 +152,7 @@ def test_one_batch_is_full_inference():
     for _ in range(20):
         climb.one_pass()
         found = local_step(rows, factors.eta, factors.const)
-        factors = Factors(memory.side, memory.mass, found.N, found.s)
+        factors = Factors(memory.exponential, memory.mass, found.N, found.s)
         bound = factors.log_evidence + found.H.sum() + memory.batches.log_h
     assert memory.bound() == pytest.approx(bound, abs=1e-8) and memory.factors.s == pytest.approx(factors.s, rel=1e-9, abs=1e-9)
 
@@ -228,8 +228,8 @@ def test_order_of_rows_and_units_do_not_matter():
 def test_stochastic_steps_end_with_an_exact_bound():
     fit = nm.fit(FORMULA, table(), family=FAMILY, method=nm.StochasticVB(components=6, batches=4, passes=15), rng=1)
     model = fit.model
-    side = model.exponential()
-    memory = Memory(side, model.prior.mass, Batches(model.statistics(side), 1))
+    exponential = model.exponential()
+    memory = Memory(exponential, model.prior.mass, Batches(model.statistics(exponential), 1))
     memory.start(fit.factors.N, fit.factors.s)
     Climb(memory, Settings(1, 0.0), np.random.default_rng(1)).one_pass()
     assert fit.elbo <= memory.bound() + 1e-9 and memory.bound() - fit.elbo < 20  # a step of coordinate ascent on it
@@ -238,8 +238,8 @@ def test_stochastic_steps_end_with_an_exact_bound():
 @pytest.mark.parametrize("batches", [1, 4])
 def test_estimates_of_stochastic_steps_have_the_bound_as_their_mean(batches):
     fit = nm.fit(FORMULA, table(), family=FAMILY, method=nm.VB(components=6, passes=500, tol=1e-13), rng=1)
-    side = fit.model.exponential()
-    memory = Memory(side, fit.model.prior.mass, Batches(fit.model.statistics(side), batches))
+    exponential = fit.model.exponential()
+    memory = Memory(exponential, fit.model.prior.mass, Batches(fit.model.statistics(exponential), batches))
     memory.start(fit.factors.N, fit.factors.s)
     descent = Descent(memory, nm.StochasticVB(components=6, batches=batches), np.random.default_rng(1))
     estimates = [descent.step(b, 0.0) for b in range(batches)]  # steps of size 0: all of the same factors

@@ -35,7 +35,7 @@ def test_bound_is_below_the_evidence(q, mass):
         made = Climb(Memory(rows), random_start(model, binned, rows, rng), rng, search=seed % 2 == 0)
         made.run(60, 1e-12, watch=lambda _, bound, seen=seen: seen.append(bound))
         if seed < EVALUATED:  # the evidence at what each has learnt
-            gaps.append(log_evidence(model, binned, rows, made.factors.side) - made.bound())
+            gaps.append(log_evidence(model, binned, rows, made.factors.exponential) - made.bound())
         assert np.diff(seen).min() > -SLACK * np.abs(seen).max()
     assert 0 < min(gaps) < 6, gaps
 
@@ -54,10 +54,10 @@ def climbed(model, batches, components=15, passes=25, anew=False):
     """Steps and bounds; `anew`: from codes that have nothing to do with the rows, which then change often."""
     binned, rows = parts(model)
     rng, steps = np.random.default_rng(1), []
-    start = cut(binned, rows.statistics.side, model.prior.mass, rows, components, rng, 0.5)
+    start = cut(binned, rows.statistics.exponential, model.prior.mass, rows, components, rng, 0.5)
     if anew:
         codes = np.stack([rng.integers(c, size=components) for c in binned.counts], axis=1)
-        start = KernelFactors(binned, start.side, start.mass, start.N, start.s, start.A, codes)
+        start = KernelFactors(binned, start.exponential, start.mass, start.N, start.s, start.A, codes)
     made = Climb(Memory(rows, batches), start, rng, search=batches == 1)
     made.run(passes, 0.0, watch=lambda *step: steps.append(step))
     return steps
@@ -75,7 +75,7 @@ def test_log_v_that_does_not_follow_its_scale_is_found(monkeypatch):
 def test_sums_of_batches_are_those_of_all():
     model = MODELS["products"](simulated())
     binned, rows = parts(model)
-    factors = cut(binned, rows.statistics.side, model.prior.mass, rows, 15, np.random.default_rng(1), 0.0)
+    factors = cut(binned, rows.statistics.exponential, model.prior.mass, rows, 15, np.random.default_rng(1), 0.0)
     step, ends = LocalStep.of(factors), np.linspace(0, rows.n, 8).astype(int)
     whole, total = step(rows), None
     for first, last in itertools.pairwise(ends):
@@ -88,7 +88,7 @@ def test_sums_of_batches_are_those_of_all():
 def test_local_step_is_that_of_the_formulas():
     model = MODELS["products"](simulated(40))
     binned, rows = parts(model)
-    factors = cut(binned, rows.statistics.side, model.prior.mass, rows, 6, np.random.default_rng(1), 0.0)
+    factors = cut(binned, rows.statistics.exponential, model.prior.mass, rows, 6, np.random.default_rng(1), 0.0)
     found, T = LocalStep.of(factors)(rows), rows.statistics.whole().dense.T
     log_k = factors.log_kernels(rows.bins)
     score = T @ factors.eta.T + factors.const + log_k
@@ -130,14 +130,14 @@ def test_weights_and_mass_by_quadrature(mass):
 def test_learnt_shrinkage_is_where_the_evidence_is_largest():
     model = MODELS["products"](simulated())
     binned, rows = parts(model)
-    factors = cut(binned, rows.statistics.side, model.prior.mass, rows, 10, np.random.default_rng(1), 0.0)
-    side = factors.side.learnt(factors.N, factors.s)
-    own = side.sides[0]
-    value = side.log_z(factors.N, factors.s).sum() + side.log_prior
+    factors = cut(binned, rows.statistics.exponential, model.prior.mass, rows, 10, np.random.default_rng(1), 0.0)
+    exponential = factors.exponential.learnt(factors.N, factors.s)
+    own = exponential.forms[0]
+    value = exponential.log_z(factors.N, factors.s).sum() + exponential.log_prior
     law, parts_of = model.family.form.shrinkage, np.array([own.shrinkage[members[0]] for members in own.members])
     of_shrinkage = stats.gamma(law.shape, scale=1 / law.rate).logpdf(parts_of) + np.log(parts_of)
     of_noise = stats.gamma(0.5).logpdf(own.noise) + np.log(own.noise)
-    assert side.log_prior == pytest.approx(of_shrinkage.sum() + of_noise.sum(), abs=1e-10)
+    assert exponential.log_prior == pytest.approx(of_shrinkage.sum() + of_noise.sum(), abs=1e-10)
     for factor in (0.97, 1.03):
         for members in own.members:
             other, shrinkage = copy(own), own.shrinkage.copy()

@@ -22,7 +22,7 @@ def begun(model, batches=1, components=15, proposals=None, seed=1, weighted=Fals
     rng = np.random.default_rng(seed)
     if weighted:
         rows = replace(rows, statistics=replace(rows.statistics, weight=rng.integers(1, 4, rows.n).astype(float)))
-    start = cut(binned, rows.statistics.side, model.prior.mass, rows, components, rng, 0.5)
+    start = cut(binned, rows.statistics.exponential, model.prior.mass, rows, components, rng, 0.5)
     return Climb(Memory(rows, batches), start, rng, search=batches == 1, proposals=proposals)
 
 
@@ -81,11 +81,11 @@ def test_nothing_that_is_tried_lowers_the_bound(which, batches):
 def of_one(model, components):
     """Factors by which all rows are of the first component, which depends on nothing."""
     binned, rows = parts(model)
-    N, s = np.zeros(components), np.zeros((components, rows.statistics.side.n_stat))
+    N, s = np.zeros(components), np.zeros((components, rows.statistics.exponential.n_stat))
     N[0], s[0] = rows.n, rows.statistics.whole().totals(np.ones((1, rows.n)))[0]
     codes = binned.draw_codes(components, np.random.default_rng(1))
     codes[0] = 0
-    return KernelFactors(binned, rows.statistics.side, model.prior.mass, N, s, np.ones(components), codes), rows
+    return KernelFactors(binned, rows.statistics.exponential, model.prior.mass, N, s, np.ones(components), codes), rows
 
 
 @pytest.mark.parametrize("batches", [1, 5])
@@ -165,7 +165,7 @@ def test_the_bound_stays_below_the_evidence(mass):
         rng = np.random.default_rng(seed)
         made = Climb(Memory(rows), random_start(model, binned, rows, rng), rng, search=True, proposals=Proposals(True, True))
         made.run(60, 1e-12)
-        assert log_evidence(model, binned, rows, made.factors.side) > made.bound()
+        assert log_evidence(model, binned, rows, made.factors.exponential) > made.bound()
 
 
 def test_codes_are_searched_at_rows_that_are_up_to_date():

@@ -53,7 +53,7 @@ def successive(
     *rngs, rng_of_data = (np.random.default_rng(seed) for seed in range(CHAINS + 1))
     updates = update_addresses(model, cycle)
     chains = [
-        new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0)) for rng in rngs
+        new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.allocate(model, 1)) for rng in rngs
     ]
     for chain in chains:  # rows and limits of its own: the data change
         rows = chain.data.rows._replace(y=chain.data.rows.y.copy())

@@ -38,13 +38,13 @@ def masses(mass):
     return mass.distribution.ppf(p), np.full(400, 1 / 400)
 
 
-def log_evidence(model, binned, rows, side):
+def log_evidence(model, binned, rows, exponential):
     """log p(y, log shrinkage, log noise scale)"""
     n, q, C = rows.n, rows.bins.shape[1], binned.counts
     T = rows.statistics.whole().dense.T
     labels = np.array(list(itertools.product(range(2), repeat=n)))
     z = np.stack([labels == m for m in range(2)], axis=-1).astype(float)
-    of_data = sum(side.log_z(z[:, :, m].sum(axis=1), z[:, :, m] @ T) for m in range(2)) + rows.statistics.log_h.sum()
+    of_data = sum(exponential.log_z(z[:, :, m].sum(axis=1), z[:, :, m] @ T) for m in range(2)) + rows.statistics.log_h.sum()
     a, b = model.kernel.inclusion.a, model.kernel.inclusion.b
     total = []
     for alpha, share in zip(*masses(model.prior.mass), strict=True):
@@ -59,13 +59,13 @@ def log_evidence(model, binned, rows, side):
             chance /= chance.sum(axis=0)
             of_labels = np.prod(np.where(labels.T[:, :, None] == 0, chance[0][:, None], chance[1][:, None]), axis=0) @ weight
             total.append(np.log(share) + prior + logsumexp(of_data + np.log(of_labels)))
-    return logsumexp(total) + side.log_prior
+    return logsumexp(total) + exponential.log_prior
 
 
 def random_start(model, binned, rows, rng):
-    side, codes = rows.statistics.side, np.stack([rng.integers(c, size=2) for c in binned.counts], axis=1)
+    exponential, codes = rows.statistics.exponential, np.stack([rng.integers(c, size=2) for c in binned.counts], axis=1)
     z = np.eye(2)[rng.integers(2, size=rows.n)]
-    return KernelFactors(binned, side, model.prior.mass, z.sum(axis=0), z.T @ rows.statistics.whole().dense.T, np.ones(2), codes)
+    return KernelFactors(binned, exponential, model.prior.mass, z.sum(axis=0), z.T @ rows.statistics.whole().dense.T, np.ones(2), codes)
 
 
 def simulated(n=300, seed=3):
@@ -90,8 +90,9 @@ def begun(model, batches=1, components=12, seed=1):
     """A climb from codes that have nothing to do with the rows, all rows visited."""
     binned, rows = parts(model)
     rng = np.random.default_rng(seed)
-    start = cut(binned, rows.statistics.side, model.prior.mass, rows, components, rng, 0.5)
+    start = cut(binned, rows.statistics.exponential, model.prior.mass, rows, components, rng, 0.5)
     codes = np.stack([rng.integers(c, size=components) for c in binned.counts], axis=1)
-    climb = Climb(Memory(rows, batches), KernelFactors(binned, start.side, start.mass, start.N, start.s, start.A, codes), rng, search=False)
+    begun = KernelFactors(binned, start.exponential, start.mass, start.N, start.s, start.A, codes)
+    climb = Climb(Memory(rows, batches), begun, rng, search=False)
     climb.begin()
     return climb

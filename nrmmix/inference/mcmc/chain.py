@@ -46,19 +46,20 @@ class Record(NamedTuple):
     inclusion: np.ndarray  # (draws, q), likewise
 
     @classmethod
-    def room(cls, model: Specification, chains: int, draws: int) -> Record:
+    def allocate(cls, model: Specification, draws: int) -> Record:
+        """An empty record of one chain."""
         data, state = arrays_of(model, 1, entries=())
         n, P = model.n_obs, data.distance.shape[2]
         return cls(
-            np.zeros((chains, draws, n), np.int32),
-            np.zeros((chains, draws, n if P > 1 else 0), np.int32),
-            np.zeros((chains, draws, P if model.has_v else 0)),
-            np.zeros((chains, draws, loop.R_WIDTH + len(model.widths))),
-            np.zeros((chains, draws, n if len(data.explicit) else 0, len(data.explicit))),
-            np.zeros((chains, draws, len(data.shared))),
-            np.zeros((chains, draws, np.count_nonzero(data.rows.missing))),
-            np.zeros((chains, draws, *state.codes.shape), np.int16),
-            np.zeros((chains, draws, *state.inclusion.shape)),
+            np.zeros((draws, n), np.int32),
+            np.zeros((draws, n if P > 1 else 0), np.int32),
+            np.zeros((draws, P if model.has_v else 0)),
+            np.zeros((draws, loop.R_WIDTH + len(model.widths))),
+            np.zeros((draws, n if len(data.explicit) else 0, len(data.explicit))),
+            np.zeros((draws, len(data.shared))),
+            np.zeros((draws, np.count_nonzero(data.rows.missing))),
+            np.zeros((draws, *state.codes.shape), np.int16),
+            np.zeros((draws, *state.inclusion.shape)),
         )
 
     def part(self, which: Any) -> Record:
@@ -244,7 +245,7 @@ def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
     updates = update_addresses(model, cycle)
     nobody, rng = np.full(model.n_obs, UNASSIGNED, np.int64), acquire(np.random.SeedSequence(0))
-    chain = new_chain(model, cycle, nobody, rng, Record.room(model, 1, 1).part(0))
+    chain = new_chain(model, cycle, nobody, rng, Record.allocate(model, 1))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
     enter(chain.data, chain.state, chain.order, chain.rng)

@@ -140,7 +140,7 @@ def sample(
             starts = starts_of(model, init, chains, tune, optima)
             run.one_start = is_one(starts)
             session.runs = [
-                new_chain(model, cycle, start.labels, acquire(seed), session.store.each.part(0), start.codes, start.heated)
+                new_chain(model, cycle, start.labels, acquire(seed), session.store.each, start.codes, start.heated)
                 for start, seed in zip(starts, of_chains, strict=True)
             ]
             for c, chain in enumerate(session.runs):
@@ -178,7 +178,7 @@ def go_on(
         kept, run.most = _store(model, chains, draws, run.store, extra, run.most, least)
         session = _Session(model, run, kept, head=dict(run.draws) if before else None, seconds=run.seconds)
         with _compiling(model, run.cycle), stop.preparing():
-            session.runs = [resumed_chain(model, run.cycle, point, session.store.each.part(0)) for point in run.checkpoints]
+            session.runs = [resumed_chain(model, run.cycle, point, session.store.each) for point in run.checkpoints]
             for c, (chain, point) in enumerate(zip(session.runs, run.checkpoints, strict=True)):
                 session.store.attach(chain, c, point.extra_draws)
             updates = compiled(model, run.cycle)
@@ -202,7 +202,7 @@ def _store(
         store.draws = max(most, extra)
     else:
         most = 0
-        check_memory(store, store.draws)
+        check_memory(store)
     store.allocate(store.draws)
     return store, most
 

@@ -43,7 +43,7 @@ class Store:
 
     def __init__(self, model: Specification, chains: int, draws: int, kind: str = "all") -> None:
         self.model, self.kind, self.chains = model, kind, chains
-        self.each = Record.room(model, 1, 1)
+        self.each = Record.allocate(model, 1)
         self.clusters = INITIAL_CLUSTERS  # with parameters
         self.lock = threading.Lock()
         self.allocate(draws)
@@ -57,7 +57,7 @@ class Store:
         """Shape and type of one draw, by name."""
         parts = {}
         for name, array in self.each._asdict().items():
-            shape, kind = array.shape[2:], array.dtype
+            shape, kind = array.shape[1:], array.dtype
             if name in KINDS[self.kind] and (name != "A" or self.model.is_regression):  # of a mixture it is u, one number
                 shape = (0,) * len(shape)
             if name in ("labels", "location"):
@@ -77,7 +77,7 @@ class Store:
     def attach(self, chain: Chain, number: int, extra: Record | None = None) -> None:
         """Let a chain, the number of which is given, hand its draws over; those it has beyond the shortest chain come first."""
         rows = rows_at_once(self.each, self.draws)
-        chain.record, chain.first, chain.sink = Record.room(self.model, 1, rows).part(0), 0, partial(self.put, number)
+        chain.record, chain.first, chain.sink = Record.allocate(self.model, rows), 0, partial(self.put, number)
         if extra is not None and len(extra.scalars):
             self.put(number, extra, 0)
             chain.first = len(extra.scalars)
@@ -104,7 +104,7 @@ class Store:
         if clusters - 1 > np.iinfo(labels.dtype).max:
             self.arrays["labels"] = labels.astype(np.int16 if clusters <= 2**15 else np.int32)
         if explicit.size and clusters > explicit.shape[2]:
-            self.clusters = min(2 * clusters, self.each.explicit.shape[2])
+            self.clusters = min(2 * clusters, self.each.explicit.shape[1])
             self.arrays["explicit"] = np.zeros((*explicit.shape[:2], self.clusters, explicit.shape[3]))
             self.arrays["explicit"][:, :, : explicit.shape[2]] = explicit
 
@@ -164,17 +164,17 @@ def joined(first: dict[str, np.ndarray] | None, second: dict[str, np.ndarray]) -
     return out
 
 
-def check_memory(store: Store, draws: int, argument: str = "draws") -> None:
-    """Refuse draws that this machine has no room for, and warn of those that take more than half: pages are taken only when written."""
-    needed, free = draws * store.bytes_each, machine.available()
+def check_memory(store: Store) -> None:
+    """Refuse a store that this machine has no room for, and warn of one that takes more than half: pages are taken only when written."""
+    needed, free = store.draws * store.bytes_each, machine.available()
     if needed > free:
         raise ValueError(
-            f"{argument}={draws} of {store.chains} chains would take {machine.text(needed)}, and this machine has "
+            f"draws={store.draws} of {store.chains} chains would take {machine.text(needed)}, and this machine has "
             f"{machine.text(free)} free; "
             'take fewer draws, with thin= to spread them over as many iterations, or keep less of each: store="partition" or "scalars".'
         )
     if needed > machine.SHARE * free:
         warn(
-            f"{argument}={draws} of {store.chains} chains will take {machine.text(needed)} of the {machine.text(free)} of memory that are "
+            f"draws={store.draws} of {store.chains} chains will take {machine.text(needed)} of the {machine.text(free)} of memory that are "
             'free; fewer draws, or store="partition" or "scalars", take less.'
         )

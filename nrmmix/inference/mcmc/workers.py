@@ -136,9 +136,9 @@ def advanced(
 ) -> tuple[Checkpoint, int, bool, list[Record]]:
     """A chain from a checkpoint up to an iteration: where it stands then, its status, whether a move failed, and its draws."""
     model, cycle = given
-    each, draws = Record.room(model, 1, 1), []
-    capacity = rows_at_once(each, -(-(limit - point.iteration) // thin))
-    chain = resumed_chain(model, cycle, point, Record.room(model, 1, capacity).part(0))
+    draws: list[Record] = []
+    capacity = rows_at_once(Record.allocate(model, 1), -(-(limit - point.iteration) // thin))
+    chain = resumed_chain(model, cycle, point, Record.allocate(model, capacity))
     chain.first, chain.control[loop.LIMIT] = first, limit
     chain.sink = lambda rows, _: draws.append(Record(*(array.copy() for array in rows)))
     try:

@@ -123,7 +123,7 @@ def _found(grower: TreeGrower) -> Found:
 
 
 def _log_prior(model: Specification, shared: dict[str, np.ndarray]) -> float:
-    """Log prior of the logs of parameters of all clusters; families without a natural side, which has it, leave it out of the score."""
+    """Log prior of the logs of parameters of all clusters; families without an exponential form, which has it, leave it out."""
     try:
         return model.exponential().with_shared(shared).log_prior if shared else 0.0
     except NotExponential:

@@ -117,7 +117,7 @@ class Targets:
         self.failed: dict[int, float] = {}  # names, and counts then
 
     def choose(self, memory: Memory) -> list[int]:
-        least = max(float(MIN_ROWS), 2.0 * math.sqrt(memory.side.n_stat))
+        least = max(float(MIN_ROWS), 2.0 * math.sqrt(memory.exponential.n_stat))
         found = []
         for k in np.argsort(-memory.visited, kind="stable"):
             N, then = memory.visited[k], self.failed.get(memory.ids[k])
@@ -131,7 +131,7 @@ class Targets:
 
 def sample_of(memory: Memory, rows: Statistics, weight: np.ndarray | None) -> Batches:
     """A sample, in so many batches that new factors after each of them do not take longer than the rows."""
-    batches = rows.n // max(500, 16 * memory.side.n_stat)
+    batches = rows.n // max(500, 16 * memory.exponential.n_stat)
     return Batches(rows, min(max(batches, 1), 8), keep=True, weight=weight)
 
 
@@ -139,7 +139,7 @@ def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np
     """The memory of a fresh fit to a sample."""
     N, s = seeded(cast(Statistics, sample.rows), creation.components, rng, how)
     scale = sample.size / sample.rows.size
-    fresh = Memory(memory.side, memory.mass, sample)
+    fresh = Memory(memory.exponential, memory.mass, sample)
     fresh.start(N * scale, s * scale)
     return fresh
 
@@ -147,6 +147,6 @@ def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np
 def against_one(fresh: Memory) -> Fresh:
     """Result of a fresh fit beside one component."""
     N, s = fresh.factors.N, fresh.factors.s
-    one = Memory(fresh.side, fresh.mass, fresh.batches)
+    one = Memory(fresh.exponential, fresh.mass, fresh.batches)
     one.start(N.sum(keepdims=True), s.sum(axis=0, keepdims=True))
     return Fresh(N, s, fresh.bound() - one.bound())  # one component has no entropy

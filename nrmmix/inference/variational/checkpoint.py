@@ -109,7 +109,7 @@ def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[
     put_passes(passes, put)
     for name in ("N", "s", "H"):
         put(getattr(memory, name), f"memory/{name}")
-    for name, values in memory.side.shared.items():
+    for name, values in memory.exponential.shared.items():
         put(values, f"shared/{name}")
     put(batches._log_h, "log_h")
     put(np.array([(b, *sums) for b, sums in sorted(batches.checks.items())], np.int64).reshape(-1, 2), "checks")
@@ -198,8 +198,8 @@ def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int 
 def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Settings) -> Climb:
     """The climb that was saved."""
     header, get = saved.header["climb"], saved.arrays.__getitem__
-    side = batches.rows.side.with_shared({name: get(f"shared/{name}") for name in batches.rows.side.shared})
-    memory = Memory(side, model.prior.mass, batches)
+    exponential = batches.rows.exponential.with_shared({name: get(f"shared/{name}") for name in batches.rows.exponential.shared})
+    memory = Memory(exponential, model.prior.mass, batches)
     if [len(own) for own in batches.rounds] != header["rounds"]:
         raise ValueError(f"the checkpoint {str(saved.path)!r} has other rounds of batches; give another name, or delete it to begin anew.")
     memory.N, memory.s, memory.H = (get(f"memory/{name}") for name in ("N", "s", "H"))
@@ -218,7 +218,7 @@ def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Set
     climb.not_deleted = set(header["not_deleted"])
     climb.has_tried_others = bool(header.get("has_tried_others", False))
     if "kept/N" in saved.arrays:
-        climb.kept = Factors(memory.side, memory.mass, get("kept/N"), get("kept/s")), bound
+        climb.kept = Factors(memory.exponential, memory.mass, get("kept/N"), get("kept/s")), bound
     if "adopted" in header:
         own = header["adopted"]
         kept = Snapshot(get("adopted/N"), get("adopted/s"), get("adopted/H"), own["ids"])

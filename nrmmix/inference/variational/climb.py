@@ -175,7 +175,7 @@ class Climb:
         Where families learn what all components share, such as their scale, it has settled at what these are like: of many small ones no
         pair gains by a merge, while all of them gain from fewer with a scale of their own, and groups that fell apart are not found again.
         """
-        if self.has_tried_others or not (self.settings.merges and self.learns and self.memory.side.is_learnt):
+        if self.has_tried_others or not (self.settings.merges and self.learns and self.memory.exponential.is_learnt):
             return False
         self.has_tried_others = True
         before = self.memory.bound()
@@ -189,7 +189,7 @@ class Climb:
     def try_fewer(self) -> None:
         """Go down to one component, half of them joined at a time, and back to where the bound was highest."""
         memory, number = self.memory, self.number
-        best, kept, side = memory.bound(), memory.snapshot(), memory.side
+        best, kept, exponential = memory.bound(), memory.snapshot(), memory.exponential
         while memory.n_components > 1:
             self._halve()
             for _ in range(PASSES_EACH):
@@ -198,21 +198,21 @@ class Climb:
                 memory.sort()
                 memory.learn()
             if memory.bound() > best:
-                best, kept, side = memory.bound(), memory.snapshot(), memory.side
-        memory.side, self.number = side, number  # trials are not counted, as those of births are not
+                best, kept, exponential = memory.bound(), memory.snapshot(), memory.exponential
+        memory.exponential, self.number = exponential, number  # trials are not counted, as those of births are not
         memory.restore(kept)
 
     def _tries_cuts(self) -> bool:
         """Climb from the partitions that are best as they stand, with a scale of their own each; whether one is now higher than before."""
         memory, rows = self.memory, self.memory.batches.rows
-        if not self.settings.most_cut or "scale" not in memory.side.shared or rows.n > cuts.MAX_ROWS:
+        if not self.settings.most_cut or "scale" not in memory.exponential.shared or rows.n > cuts.MAX_ROWS:
             return False  # regressions share other things, and their rows are told apart by lines
         before = memory.bound()
         if isinstance(rows, StreamedRows):
             rows = rows.take(np.arange(rows.n))
         trials = []
         for labels in cuts.partitions(rows.dense, self.settings.most_cut):
-            trial = Memory(rows.side, memory.mass, memory.batches)
+            trial = Memory(rows.exponential, memory.mass, memory.batches)
             trial.start(*of_labels(rows, labels))
             trial.sort()
             trial.learn()

@@ -14,6 +14,7 @@ BY_HALVES = 1.0 - 2.0 / math.pi  # of the variance of a normal variable what is 
 MIN_PART = 0.1  # of the rows on either side of a split
 MIN_LEFT = 0.02  # of a variance within two parts, or within clusters
 ROUNDING = 1e-6
+PASSES = 20  # of k-means at most
 
 
 def partitions(columns: np.ndarray, most: int) -> list[np.ndarray]:
@@ -56,11 +57,11 @@ def _left_by_halves(X: np.ndarray) -> np.ndarray:
     return np.maximum(1.0 - between / (n * X.var(axis=0)), MIN_LEFT)
 
 
-def _improved(X: np.ndarray, labels: np.ndarray, passes: int = 20) -> np.ndarray:
+def _improved(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Labels after k-means in which each column is measured by what varies within clusters."""
     least = MIN_LEFT * X.var(axis=0)
     labels, K = canonical(labels)
-    for _ in range(passes):
+    for _ in range(PASSES):
         member = np.eye(K)[labels]
         centres = (member.T @ X) / member.sum(axis=0)[:, None]
         scaled = centres / np.maximum(((X - centres[labels]) ** 2).mean(axis=0), least)

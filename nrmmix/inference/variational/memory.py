@@ -22,6 +22,8 @@ from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors, local_step
 
+EMPTY = 1e-8  # rows of a component, up to which it has none
+
 
 class LocalSums(NamedTuple):
     """Result of a visit of batches: counts, statistics, entropies, entropies of pairs; sums of log h; rows that were asked for."""
@@ -230,8 +232,8 @@ class Memory:
     `ids` name the components for good, whatever place they have.
     """
 
-    def __init__(self, side: Stacked, mass: Hyperparameter, batches: Batches):
-        self.side, self.mass, self.batches = side, mass, batches
+    def __init__(self, exponential: Stacked, mass: Hyperparameter, batches: Batches):
+        self.exponential, self.mass, self.batches = exponential, mass, batches
         self.next_id = 0
         self.is_exact = False
 
@@ -272,12 +274,12 @@ class Memory:
 
     def learn(self) -> None:
         """Parameters of all components, where families have such, as is best for these."""
-        if self.side.is_learnt:
-            self.side = self.side.learnt(np.maximum(self._N, 0.0), self._s)
+        if self.exponential.is_learnt:
+            self.exponential = self.exponential.learnt(np.maximum(self._N, 0.0), self._s)
             self.refresh()
 
     def refresh(self) -> None:
-        self.factors = Factors(self.side, self.mass, self._N, self._s)
+        self.factors = Factors(self.exponential, self.mass, self._N, self._s)
 
     def replace(self, b: int, found: LocalSums) -> None:
         """A round's new share in place of the old one."""
@@ -306,9 +308,9 @@ class Memory:
         if (np.diff(order) < 0).any():
             self.take(order)
 
-    def drop_empty(self, least: float = 1e-8) -> None:
+    def drop_empty(self) -> None:
         """Without components that no row is in; the bound without such a last one is the same."""
-        some = np.flatnonzero(least < self._N)
+        some = np.flatnonzero(self._N > EMPTY)
         if 0 < len(some) < self.n_components:
             self.take(some)
 
@@ -343,5 +345,5 @@ class Memory:
 
     def become(self, other: Memory) -> None:
         """Take the components of another memory of the same rows as they were after a whole pass, with what they share, under new names."""
-        self.side = other.side
+        self.exponential = other.exponential
         self.restore(other.snapshot()._replace(ids=self._new_ids(other.n_components)))

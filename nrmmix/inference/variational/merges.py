@@ -23,7 +23,7 @@ FAR, REST = 1.5, 8  # pairs that lose so many times what they gain rest for so m
 def gain_without_entropy(memory: Memory, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Gain of the bound by joining b into the place of a, a < b, entropies left out and the mass at its mean; for arrays of pairs."""
     now = memory.factors
-    joined = memory.side.log_z(now.N[a] + now.N[b], now.s[a] + now.s[b])
+    joined = memory.exponential.log_z(now.N[a] + now.N[b], now.s[a] + now.s[b])
     return joined - now.log_z[a] - now.log_z[b] + _gain_of_sticks(now.N, now.sticks.expected_mass, a, b)
 
 
@@ -77,7 +77,7 @@ def bound_after(memory: Memory, a: int, b: int, lost: float) -> float:
     now = memory.factors
     N = now.N.copy()
     N[a] += N[b]
-    joined = memory.side.log_z(N[[a]], now.s[[a]] + now.s[[b]])[0]
+    joined = memory.exponential.log_z(N[[a]], now.s[[a]] + now.s[[b]])[0]
     sticks = Sticks(memory.mass, np.delete(N, b))
     change = joined - now.log_z[a] - now.log_z[b] + sticks.log_evidence - now.sticks.log_evidence
     return memory.bound() + float(change) - lost
@@ -118,7 +118,7 @@ def merge_chains(memory: Memory, lost: np.ndarray) -> int:
     alive, lost = np.arange(len(N)), lost.copy()
     a, b = np.nonzero(np.triu(np.isfinite(lost), 1))
     joined = np.full(lost.shape, np.nan)  # log_z of pairs
-    joined[a, b] = memory.side.log_z(N[a] + N[b], s[a] + s[b])
+    joined[a, b] = memory.exponential.log_z(N[a] + N[b], s[a] + s[b])
     while len(a):
         place = np.searchsorted(alive, [a, b])
         gain = joined[a, b] - log_z[a] - log_z[b] - lost[a, b] + _gain_of_sticks(N[alive], mass, *place)
@@ -137,7 +137,7 @@ def merge_chains(memory: Memory, lost: np.ndarray) -> int:
         lost[:, i] = lost[i]
         lost[j] = lost[:, j] = np.inf
         others = alive[(alive != i) & np.isfinite(lost[i, alive])]
-        joined[np.minimum(i, others), np.maximum(i, others)] = memory.side.log_z(N[i] + N[others], s[i] + s[others])
+        joined[np.minimum(i, others), np.maximum(i, others)] = memory.exponential.log_z(N[i] + N[others], s[i] + s[others])
         a, b = np.nonzero(np.triu(np.isfinite(lost), 1))
     memory.H = H
     memory.take(alive)
@@ -155,10 +155,10 @@ def merge_by_batch(memory: Memory, b: int, pairs: np.ndarray, lost: np.ndarray) 
         if used & {*ids[p]}:
             continue
         i, j = sorted(memory.ids.index(one) for one in ids[p])
-        own = Factors(memory.side, memory.mass, memory.N[b], memory.s[b])
+        own = Factors(memory.exponential, memory.mass, memory.N[b], memory.s[b])
         N = own.N.copy()
         N[i] += N[j]
-        joined = memory.side.log_z(N[[i]], own.s[[i]] + own.s[[j]])[0]
+        joined = memory.exponential.log_z(N[[i]], own.s[[i]] + own.s[[j]])[0]
         gain = joined - own.log_z[i] - own.log_z[j] + Sticks(memory.mass, np.delete(N, j)).log_evidence - own.sticks.log_evidence
         if gain - lost[p] >= 0:
             everywhere = np.zeros(len(memory.N))

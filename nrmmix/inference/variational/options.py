@@ -164,6 +164,11 @@ class Variational(Method):
         size = -(-n // (rounds * MAX_ROWS))
         return rounds * size, size
 
+    def division_of_new(self, n: int) -> tuple[int, int]:
+        """Return the same for n new rows that a fit is updated with, in memoized passes whatever the method."""
+        method = self if isinstance(self, MemoizedVB) else MemoizedVB()
+        return method.division(n) if method.batches is None or method.batches <= n else (n, 1)
+
     __str__ = written
 
 

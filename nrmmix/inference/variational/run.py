@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -34,8 +34,19 @@ LOST = (
 )
 
 
-class _Stopped(Exception):
+NOT_TRUSTED = f"the bound and the components are not to be trusted: {LOST}"
+NOT_FINITE = "the bound is no finite number; rescale the data or widen the prior."
+
+
+class Stopped(Exception):
     """The time limit is over."""
+
+
+def refuse_without_pass(stopped: BaseException) -> NoReturn:
+    """Raise what says that a run was stopped before it had anything to give back."""
+    if isinstance(stopped, KeyboardInterrupt):
+        raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
+    raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
 
 
 def run_variational(
@@ -49,9 +60,9 @@ def run_variational(
     random = np.random.default_rng(seeds.spawn(1)[0])
     started, passes = time.perf_counter(), [] if saved is None else checkpoint.passes_of(saved.arrays, Pass)
     before = 0.0 if saved is None else saved.seconds
-    side = model.exponential()
-    rows = model.statistics(side)
-    _check_rows(rows, model)
+    exponential = model.exponential()
+    rows = model.statistics(exponential)
+    check_rows(rows, model)
     climb: Climb | Descent | None = None
     interrupted = False
     with Progress(progress) as line:
@@ -62,7 +73,7 @@ def run_variational(
                 saver(partial(checkpoint.of_climb, cast(Climb, climb), passes), before + time.perf_counter() - started)
             line.update(f"pass {made.number}, {made.n_clusters} clusters, bound {made.bound:.2f}", made.number / method.passes)
             if limit is not None and time.perf_counter() - started > limit:
-                raise _Stopped
+                raise Stopped
 
         try:
             with executor_of(getattr(method, "executor", None)).open() as executor:
@@ -73,20 +84,18 @@ def run_variational(
                 else:
                     climb = checkpoint.climb_of(saved, model, divided, _settings(method, start))
                 climb.run(report)
-        except (_Stopped, KeyboardInterrupt) as stopped:
+        except (Stopped, KeyboardInterrupt) as stopped:
             interrupted = True
             if climb is None or climb.kept is None:
-                if isinstance(stopped, KeyboardInterrupt):
-                    raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
-                raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
+                refuse_without_pass(stopped)
         except np.linalg.LinAlgError:
             raise FloatingPointError(LOST) from None
     assert climb.kept is not None  # after a pass
     factors, bound = climb.kept
     if not math.isfinite(bound):
-        raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
-    if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
-        warn(f"the bound and the components are not to be trusted: {LOST}")
+        raise FloatingPointError(NOT_FINITE)
+    if exponential.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
+        warn(NOT_TRUSTED)
     if isinstance(method, (StochasticVB, MemoizedVB)):
         method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
@@ -108,7 +117,7 @@ def checkpointing(
     return saved, checkpoint.Saver(model, method, name, entropy(seeds)), seeds
 
 
-def _check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
+def check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
     if isinstance(rows, StreamedRows):
         return  # parts are checked as they are loaded
     far = (np.abs(rows.dense) > TOO_FAR).any(axis=0)
@@ -152,9 +161,9 @@ def _climb(
 ) -> Climb | Descent:
     """A fit at its start."""
     rows = batches.rows
-    side, mass, n = rows.side, model.prior.mass, rows.n
+    exponential, mass, n = rows.exponential, model.prior.mass, rows.n
     births, _ = method.moves()
-    memory = Memory(side, mass, batches)
+    memory = Memory(exponential, mass, batches)
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     components = method.components or (1 if births else min(COMPONENTS, n))
     if isinstance(start, np.ndarray):
@@ -166,7 +175,7 @@ def _climb(
         sample = rows.take(some) if n > WARM_ROWS or isinstance(rows, StreamedRows) else rows
         N, s = seeded(sample, components, rng, how)
         if n > WARM_ROWS:
-            warm = Memory(side, mass, Batches(sample, 5, keep=True))
+            warm = Memory(exponential, mass, Batches(sample, 5, keep=True))
             warm.start(N, s)
             Climb(warm, Settings(WARM_PASSES, 1e-4), rng).run()
             N, s = warm.factors.N * (rows.size / sample.size), warm.factors.s * (rows.size / sample.size)

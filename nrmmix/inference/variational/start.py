@@ -33,7 +33,7 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
         s[k] = row + 0.5 * weight * (mean + row)
         gap = np.zeros(sample.n)
         if how == "k-means++":
-            eta, a = rows.side.expectations(np.array([1.0 + weight]), s[k : k + 1])
+            eta, a = rows.exponential.expectations(np.array([1.0 + weight]), s[k : k + 1])
             score = features.scores(eta)[0] - a[0] + sample.log_h
             best = score if best is None else np.maximum(best, score)
             gap = best.max() - best
@@ -55,7 +55,7 @@ def _row(features: Features, at: int) -> np.ndarray:
 def of_labels(rows: Statistics, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Counts and statistics of the clusters 0, ..., K - 1 of a partition."""
     K = int(labels.max()) + 1
-    s = np.zeros((K, rows.side.n_stat))
+    s = np.zeros((K, rows.exponential.n_stat))
     for start, stop, features in rows.blocks(0, rows.n):
         inside, weight = np.eye(K)[:, labels[start:stop]], rows.weight_of(slice(start, stop))
         s += features.totals(inside if weight is None else inside * weight)

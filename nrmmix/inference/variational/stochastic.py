@@ -18,7 +18,7 @@ class Descent:
 
     def __init__(self, memory: Memory, method: StochasticVB, rng: np.random.Generator):
         self.batches, self.method, self.rng = memory.batches, method, rng
-        self.side, self.mass, self.factors = memory.side, memory.mass, memory.factors
+        self.exponential, self.mass, self.factors = memory.exponential, memory.mass, memory.factors
         self.kept: tuple[Factors, float] | None = None
         self.has_converged = False
 
@@ -31,8 +31,8 @@ class Descent:
                     step += 1
                     bounds.append(self.step(b, (step + self.method.delay) ** -self.method.kappa))
                 order = np.argsort(-self.factors.N, kind="stable")
-                self.side = self.side.learnt(self.factors.N, self.factors.s)
-                self.factors = Factors(self.side, self.mass, self.factors.N[order], self.factors.s[order])
+                self.exponential = self.exponential.learnt(self.factors.N, self.factors.s)
+                self.factors = Factors(self.exponential, self.mass, self.factors.N[order], self.factors.s[order])
                 clusters = int((self.factors.N >= MIN_COUNT).sum())
                 made = Pass(number, self.factors.n_components, clusters, float(np.mean(bounds)), 0, 0)
                 self.kept = self.kept or (self.factors, made.bound)
@@ -52,7 +52,7 @@ class Descent:
         scale = batches.rows.n / int(batches.sizes[b])
         N, s = scale * found.N, scale * found.s
         expected = float((N - now.N) @ now.const + np.sum((s - now.s) * now.eta))
-        self.factors = Factors(self.side, self.mass, (1 - rho) * now.N + rho * N, (1 - rho) * now.s + rho * s)
+        self.factors = Factors(self.exponential, self.mass, (1 - rho) * now.N + rho * N, (1 - rho) * now.s + rho * s)
         return now.log_evidence + expected + scale * float(found.H.sum()) + batches.log_h
 
     def _exact(self) -> tuple[Factors, float]:
@@ -61,5 +61,5 @@ class Descent:
         sums: Any = (sum(parts) for parts in zip(*((one.N, one.s, one.H) for one in found), strict=True))
         N, s, H = sums
         order = np.argsort(-N, kind="stable")
-        factors = Factors(self.side, self.mass, N[order], s[order])
+        factors = Factors(self.exponential, self.mass, N[order], s[order])
         return factors, factors.log_evidence + float(H.sum()) + self.batches.log_h

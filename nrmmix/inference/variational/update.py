@@ -26,9 +26,9 @@ class Continued(Memory):
     """A memory whose last share is that of earlier rows, which are not visited."""
 
     def __init__(self, mass: Hyperparameter, batches: Batches, factors: Factors, bound: float):
-        super().__init__(factors.side, mass, batches)
+        super().__init__(factors.exponential, mass, batches)
         R, K = len(batches.rounds), factors.n_components
-        self.N, self.s = np.zeros((R + 1, K)), np.zeros((R + 1, K, self.side.n_stat))
+        self.N, self.s = np.zeros((R + 1, K)), np.zeros((R + 1, K, self.exponential.n_stat))
         self.N[-1], self.s[-1], self.H = factors.N, factors.s, np.zeros((R + 1, K))
         self.earlier = bound - factors.log_evidence  # entropies of the earlier rows, and their log h
         self.ids = self._new_ids(K)
@@ -52,7 +52,7 @@ class Continued(Memory):
         if self.may_go[target]:
             return super().is_worth_it(target, N, gain)
         n, s = self.N[:, target], self.s[:, target]
-        log_z = self.side.log_z(np.array([n[:-1].sum(), n[-1], n.sum()]), np.stack([s[:-1].sum(axis=0), s[-1], s.sum(axis=0)]))
+        log_z = self.exponential.log_z(np.array([n[:-1].sum(), n[-1], n.sum()]), np.stack([s[:-1].sum(axis=0), s[-1], s.sum(axis=0)]))
         return max(gain, 0.0) + float(log_z[0] + log_z[1] - log_z[2]) > SLACK
 
     def put_in_place(self, target: int, N: np.ndarray, s: np.ndarray) -> list[int]:
@@ -79,8 +79,7 @@ def updated(
 ) -> tuple[Factors, float, list[Pass], bool]:
     """Factors and bound of the rows seen, new ones (`rows`) included; passes over these, numbered after the first; whether it converged."""
     is_memoized = isinstance(method, MemoizedVB)
-    division = method if isinstance(method, MemoizedVB) else MemoizedVB()
-    batches, round_size = division.division(rows.n) if division.batches is None or division.batches <= rows.n else (rows.n, 1)
+    batches, round_size = method.division_of_new(rows.n)
     settings = Settings(
         method.passes, method.tolerance(), merges=not is_memoized or bool(method.moves()[1]), births=not is_memoized or method.moves()[0],
     )

@@ -36,12 +36,12 @@ def born(climb: Climb) -> tuple[KernelFactors, int]:
     if not len(some) or not len(free):
         return now, 0
     gain = np.full(len(N), -np.inf)
-    side, p = now.side, N[some] / now.N[some]
-    gain[some] = side.log_z(N[some], s[some]) + side.log_z(rest[some], (now.s - s)[some]) - side.log_z(now.N[some], now.s[some])
+    log_z, p = now.exponential.log_z, N[some] / now.N[some]
+    gain[some] = log_z(N[some], s[some]) + log_z(rest[some], (now.s - s)[some]) - log_z(now.N[some], now.s[some])
     gain[some] += now.N[some] * (p * np.log(p) + (1.0 - p) * np.log1p(-p))
     parents = some[np.argsort(-gain[some], kind="stable")][: len(free)]
     counts, sums, rates, codes = now.N.copy(), now.s.copy(), now.A.copy(), now.codes.copy()
     for child, parent in zip(free, parents, strict=False):
         counts[child], sums[child], codes[child], rates[child] = N[parent], s[parent], codes[parent], now.A[parent]
         counts[parent], sums[parent] = rest[parent], now.s[parent] - s[parent]
-    return KernelFactors(now.binned, side, now.mass, counts, sums, rates, codes), len(parents)
+    return KernelFactors(now.binned, now.exponential, now.mass, counts, sums, rates, codes), len(parents)

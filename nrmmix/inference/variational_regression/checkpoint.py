@@ -31,7 +31,7 @@ def _of_start(climb: Climb, where: str, put: Callable[..., str]) -> dict[str, An
     now, memory = climb.factors, climb.memory
     for name in OF_START:
         put(getattr(now, name), f"{where}/factors/{name}")
-    for name, values in now.side.shared.items():
+    for name, values in now.exponential.shared.items():
         put(values, f"{where}/shared/{name}")
     for name in SUMS:
         put(np.array(getattr(climb.total, name)), f"{where}/total/{name}")
@@ -63,10 +63,10 @@ def start_of(
     if [len(own) for own in memory.rounds] != header["rounds"]:
         raise ValueError(f"the checkpoint {str(saved.path)!r} has other rounds of batches; give another name, or delete it to begin anew.")
     rng.bit_generator.state = header["generator"]
-    side = rows.statistics.side
-    side = side.with_shared({name: get(f"shared/{name}") for name in side.shared})
+    exponential = rows.statistics.exponential
+    exponential = exponential.with_shared({name: get(f"shared/{name}") for name in exponential.shared})
     N, s, A, codes = (get(f"factors/{name}") for name in OF_START)
-    climb = Climb(memory, KernelFactors(binned, side, model.prior.mass, N, s, A, codes), rng, search=False)
+    climb = Climb(memory, KernelFactors(binned, exponential, model.prior.mass, N, s, A, codes), rng, search=False)
     climb.total, climb.has_converged = _seen({name: get(f"total/{name}") for name in SUMS}), header["has_converged"]
     climb.passes = passes_of(saved.arrays, Pass, f"{where}/passes")
     if not climb.has_converged:

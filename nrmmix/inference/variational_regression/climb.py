@@ -106,10 +106,10 @@ class Climb:
         log_k = binned.log_k[self.changed, :, codes[m, self.changed]]
         return np.maximum((self.total.G[self.changed, :, m] * np.exp(log_k)).sum(axis=1), 0.0)
 
-    def refresh(self, side: Stacked | None = None, codes: np.ndarray | None = None) -> None:
+    def refresh(self, exponential: Stacked | None = None, codes: np.ndarray | None = None) -> None:
         now = self.factors
-        codes, side = now.codes if codes is None else codes, now.side if side is None else side
-        self.factors = KernelFactors(now.binned, side, now.mass, self.total.N, self.total.s, self.rates(codes), codes)
+        codes, exponential = now.codes if codes is None else codes, now.exponential if exponential is None else exponential
+        self.factors = KernelFactors(now.binned, exponential, now.mass, self.total.N, self.total.s, self.rates(codes), codes)
 
     def bound(self) -> float:
         """The evidence lower bound, with all constants."""
@@ -131,7 +131,7 @@ class Climb:
             report("visit")
 
     def learn(self) -> None:
-        self.refresh(side=self.factors.side.learnt(self.total.N, self.total.s))
+        self.refresh(exponential=self.factors.exponential.learnt(self.total.N, self.total.s))
 
     def scale_v(self) -> None:
         """All v times one factor, the weights optimised out: a direction in which single steps are slow."""

@@ -51,7 +51,7 @@ def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndar
     What others are of stays as it is: an approximation, exact where a row moves no other.  Where rows `are_all` that were fitted statistics
     are those of the same shares: of earlier ones a row that has moved to a component would take more away than it has put there.
     """
-    side, out = factors.side, np.empty(rows.n)
+    log_z, out = factors.exponential.log_z, np.empty(rows.n)
     kept = Kept(np.empty((rows.n, factors.n_components)), np.empty((rows.n, factors.n_components)))
     sums = LocalStep.of(factors)(rows, None, kept)
     N_all, s_all = (sums.N, sums.s) if are_all else (factors.N, factors.s)
@@ -62,7 +62,7 @@ def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndar
         share = r[row, k]
         N, s = N_all[k] - share, s_all[k] - share[:, None] * T[row]
         log_p = np.full(r.shape, -np.inf)
-        log_p[row, k] = side.log_z(N + 1.0, s + T[row]) - side.log_z(np.maximum(N, 0.0), s) + np.log(np.maximum(w[row, k], 1e-300))
+        log_p[row, k] = log_z(N + 1.0, s + T[row]) - log_z(np.maximum(N, 0.0), s) + np.log(np.maximum(w[row, k], 1e-300))
         out[first:last] = logsumexp(log_p, axis=1)
     return out + rows.statistics.log_h
 

@@ -42,7 +42,7 @@ def gain_of(climb: Climb, a: int, b: int) -> tuple[float, Seen]:
     often = climb.memory.rows.statistics.weight
     lost = _negative_entropy(r[:, a] + r[:, b], often) - _negative_entropy(r[:, a], often) - _negative_entropy(r[:, b], often)
     made = total._replace(N=N, s=s, H=H, entropy=total.entropy - lost)
-    joined = KernelFactors(now.binned, now.side, now.mass, N, s, now.A, now.codes)
+    joined = KernelFactors(now.binned, now.exponential, now.mass, N, s, now.A, now.codes)
     gain = joined.log_evidence - now.log_evidence + float(((H - total.H)[..., [a, b]] * now.log_k[..., [a, b]]).sum()) - lost
     return gain, made
 

@@ -18,7 +18,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import OneProcess, executor_of
 from nrmmix.inference.variational.checkpoint import Saved
 from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, StochasticVB, Variational
-from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped, checkpointing
+from nrmmix.inference.variational.run import DIGITS, LOST, NOT_FINITE, NOT_TRUSTED, Stopped, check_rows, checkpointing, refuse_without_pass
 from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.combine import weights_of
@@ -52,7 +52,7 @@ def run_regression(
     before = 0.0 if saved is None else saved.seconds
     binned = binned_of(model)
     rows = rows_of_model(model, binned)
-    _check_rows(rows.statistics, model)
+    check_rows(rows.statistics, model)
     components = _components(model, method)
     starts = method.starts or STARTS[rows.n > SMALL_TABLE]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
@@ -67,9 +67,10 @@ def run_regression(
         for number in range(starts):
             try:
                 fitter.fit(number, each[number])
-            except (_Stopped, KeyboardInterrupt) as stopped:
+            except (Stopped, KeyboardInterrupt) as stopped:
                 interrupted = True
-                _insist_on_some(fitter.climbs, stopped)
+                if not any(one.passes for one in fitter.climbs):
+                    refuse_without_pass(stopped)
                 break
             except np.linalg.LinAlgError:
                 raise FloatingPointError(LOST) from None
@@ -77,7 +78,7 @@ def run_regression(
     fits, bounds = [one.factors.largest_first() for one in climbs], np.array([one.bound() for one in climbs])
     sums = tuple(in_order(one.total, np.argsort(-one.factors.N, kind="stable")) for one in climbs) if rows.is_streamed else ()
     if not np.isfinite(bounds).all():
-        raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
+        raise FloatingPointError(NOT_FINITE)
     _warn(climbs, components)
     _warn_of_rounding(model, climbs)
     weights = weights_of(method.combine, rows, fits, bounds, each[-1])
@@ -114,19 +115,11 @@ def _components(model: Specification, method: Variational) -> int:
     return min(method.components or COMPONENTS[model.n_obs > SMALL_TABLE], model.n_obs)
 
 
-def _insist_on_some(climbs: list[Climb], stopped: BaseException) -> None:
-    if any(one.passes for one in climbs):
-        return
-    if isinstance(stopped, KeyboardInterrupt):
-        raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
-    raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
-
-
 def _warn(climbs: list[Climb], components: int) -> None:
     for one in climbs:
-        side, N = one.factors.side, one.factors.N
-        if side.digits_left(N, one.factors.s)[N > 1].min(initial=1.0) < DIGITS:
-            warn(f"the bound and the components are not to be trusted: {LOST}")
+        exponential, N = one.factors.exponential, one.factors.N
+        if exponential.digits_left(N, one.factors.s)[N > 1].min(initial=1.0) < DIGITS:
+            warn(NOT_TRUSTED)
             return
     if min(one.passes[-1].n_clusters for one in climbs) >= USED_UP * components and components > 1:
         warn(
@@ -136,7 +129,7 @@ def _warn(climbs: list[Climb], components: int) -> None:
 
 
 def _warn_of_rounding(model: Specification, climbs: list[Climb]) -> None:
-    narrow = [one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum() / one.factors.N.sum() for one in climbs]
+    narrow = [one.factors.N[one.factors.exponential.narrow(one.factors.N, one.factors.s)].sum() / one.factors.N.sum() for one in climbs]
     share = float(max(narrow))
     if share >= NARROW_SHARE:
         units = model.blocks.rounding_units(model.frame.response)
@@ -184,9 +177,9 @@ class _Fitter:
 
     def _begun(self, number: int, rng: np.random.Generator) -> Climb:
         """A climb at its start, of many rows that of a fit to a sample, where codes are searched."""
-        n, side, mass, method = self.rows.n, self.rows.statistics.side, self.model.prior.mass, self.method
+        n, exponential, mass, method = self.rows.n, self.rows.statistics.exponential, self.model.prior.mass, self.method
         some = sample_of(self.rows, SAMPLE, rng)
-        start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
+        start = cut(self.binned, exponential, mass, some, self.components, rng, NOISE if number else 0.0)
         if not self._is_searched:
             first = Climb(Memory(some), start, rng, search=True)
             what = "sample, " if n > SAMPLE else "codes, "
@@ -206,4 +199,4 @@ class _Fitter:
         text = f"start {number + 1} of {self.starts}, {what}pass {made.number}, {made.n_clusters} components, bound {made.bound:.2f}"
         self.line.update(text, (number + min(made.number / passes, 1.0)) / self.starts)
         if self.deadline is not None and time.perf_counter() > self.deadline:
-            raise _Stopped
+            raise Stopped

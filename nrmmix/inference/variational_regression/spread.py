@@ -32,7 +32,7 @@ def spread(model: Specification, chains: int, seed: np.random.SeedSequence) -> l
     for one in seed.spawn(chains):
         rng = np.random.default_rng(one)
         some = sample_of(rows, SAMPLE, rng)
-        start = cut(binned, rows.statistics.side, model.prior.mass, some, components, rng, NOISE)
+        start = cut(binned, rows.statistics.exponential, model.prior.mass, some, components, rng, NOISE)
         climb = Climb(Memory(some), start, rng, search=True)
         climb.run(PASSES, TOL)
         found.append(labels_and_codes(KernelFactorPosterior(model, (climb.factors,), np.ones(1), rows, 0)))

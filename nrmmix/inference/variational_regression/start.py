@@ -51,8 +51,8 @@ class Cut:
 class Grower:
     """Regions of some rows in memory."""
 
-    def __init__(self, binned: Binned, side: Stacked, rows: BinnedRows, rng: np.random.Generator, noise: float):
-        self.binned, self.side, self.bins, self.rng, self.noise = binned, side, rows.bins, rng, noise
+    def __init__(self, binned: Binned, exponential: Stacked, rows: BinnedRows, rng: np.random.Generator, noise: float):
+        self.binned, self.exponential, self.bins, self.rng, self.noise = binned, exponential, rows.bins, rng, noise
         self.features = rows.statistics.whole()
         self.is_weighted = rows.statistics.weight is not None
         self.weight = np.ones(rows.n) if rows.statistics.weight is None else rows.statistics.weight
@@ -65,7 +65,7 @@ class Grower:
         regions = [self._region(np.arange(len(self.bins)), everywhere)]
         while True:
             if len(regions) in LEARN_AT:
-                self.side = self.side.learnt(np.array([one.N for one in regions]), np.stack([one.s for one in regions]))
+                self.exponential = self.exponential.learnt(np.array([one.N for one in regions]), np.stack([one.s for one in regions]))
                 regions = [replace(one, cut=self._best(one)) for one in regions]
             regions = [one if one.cut is not None else replace(one, cut=self._best(one)) for one in regions]
             cuts = [one.cut for one in regions if one.cut is not None]
@@ -93,14 +93,14 @@ class Grower:
     def _best(self, region: Region) -> Cut:
         """The cut of a region that gains most, after noise."""
         best, features = Cut(-np.inf, 0, np.zeros(0, bool)), self._of(region.rows)
-        whole = self.side.log_z(np.array([region.N]), region.s[None])[0]
+        whole = self.exponential.log_z(np.array([region.N]), region.s[None])[0]
         for j in range(self.bins.shape[1]):
             sides = self._sides(region, j)
             if not len(sides):
                 continue
             here = sides[:, self.bins[region.rows, j]] * self.weight[region.rows]
             N, s = here.sum(axis=1), features.totals(here)
-            gain = self.side.log_z(N, s) + self.side.log_z(region.N - N, region.s - s) - whole
+            gain = self.exponential.log_z(N, s) + self.exponential.log_z(region.N - N, region.s - s) - whole
             gain[(N < MIN_ROWS) | (region.N - N < MIN_ROWS)] = -np.inf
             if self.noise:
                 gain = gain * np.exp(self.noise * self.rng.standard_normal(len(gain)))
@@ -120,7 +120,7 @@ class Grower:
 
     def worst(self, region: Region) -> np.ndarray:
         """The rows of a region that fit worst in it."""
-        eta, _ = self.side.expectations(np.array([region.N]), region.s[None])
+        eta, _ = self.exponential.expectations(np.array([region.N]), region.s[None])
         score = self._of(region.rows).scores(eta)[0]
         return region.rows[score <= self._quantiles(score, region.rows, WORST)]
 
@@ -129,10 +129,10 @@ class Grower:
 
 
 def cut(
-    binned: Binned, side: Stacked, mass: Hyperparameter, rows: BinnedRows, components: int, rng: np.random.Generator, noise: float
+    binned: Binned, exponential: Stacked, mass: Hyperparameter, rows: BinnedRows, components: int, rng: np.random.Generator, noise: float
 ) -> KernelFactors:
     """Factors of so many components, those without rows included, at a start."""
-    grower = Grower(binned, side, rows, rng, noise)
+    grower = Grower(binned, exponential, rows, rng, noise)
     regions = grower.grow(max(1, int(SHARE * components)))
     for one in sorted(regions, key=lambda own: -own.N):
         if len(regions) < components - 1 and one.N >= MIN_ROWS_OF_FIT:
@@ -142,12 +142,12 @@ def cut(
         share = OF_ALL if len(regions) == components - 1 else 1.0
         regions.append(replace(whole, N=share * whole.N, s=share * whole.s))
     M, q = components, len(binned.counts)
-    N, s, codes = np.zeros(M), np.zeros((M, side.n_stat)), binned.draw_codes(M, rng)  # those without rows keep codes from the prior
+    N, s, codes = np.zeros(M), np.zeros((M, exponential.n_stat)), binned.draw_codes(M, rng)  # those without rows keep codes from the prior
     count = np.stack([np.bincount(own, grower.weight, binned.log_k.shape[1]) for own in rows.bins.T])
     for k, one in enumerate(regions):
         N[k], s[k] = one.N, one.s
         codes[k] = [binned.code_of(j, one.inside[j] | (count[j] == 0) & one.inside[j].all(), count[j]) for j in range(q)]
-    made = KernelFactors(binned, grower.side, mass, N, s, np.ones(M), codes)
+    made = KernelFactors(binned, grower.exponential, mass, N, s, np.ones(M), codes)
     kernels = np.exp(made.log_kernels(rows.bins))
     A = (kernels * grower.weight[:, None] if grower.is_weighted else kernels).sum(axis=0)
-    return KernelFactors(binned, grower.side, mass, N, s, A, codes)
+    return KernelFactors(binned, grower.exponential, mass, N, s, A, codes)

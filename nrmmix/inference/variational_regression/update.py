@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.inference.executors import OneProcess, executor_of
-from nrmmix.inference.variational.options import MemoizedVB, Variational
+from nrmmix.inference.variational.options import Variational
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, Seen, StreamedBinnedRows, in_order
 from nrmmix.posterior.kernel_factors import KernelFactors
@@ -74,8 +74,7 @@ def updated(
     seed: np.random.SeedSequence, executor: Any = None,
 ) -> list[Start]:
     """The starts with new rows; `sums` are those over the earlier rows that the factors `fits` are of."""
-    division = method if isinstance(method, MemoizedVB) else MemoizedVB()
-    batches, round_size = division.division(rows.n) if division.batches is None or division.batches <= rows.n else (rows.n, 1)
+    batches, round_size = method.division_of_new(rows.n)
     found = []
     with executor_of(executor).open() as run:
         for start, earlier, own in zip(fits, sums, seed.spawn(len(fits)), strict=True):

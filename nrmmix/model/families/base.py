@@ -222,7 +222,7 @@ class Family:
         raise NotImplementedError
 
     def exponential(self, y: Any) -> Exponential | list[Exponential]:
-        """The natural side, for responses y (n, d), which say what is missing; a NotExponential, in words, where there is none.
+        """The exponential form, for responses y (n, d), which say what is missing; a NotExponential, in words, where there is none.
 
         Variational inference alone needs it.
         """
@@ -323,3 +323,9 @@ def numbers(values: Any) -> str:
     if a.size > 8 and a.ndim == 1:
         return f"{a.min():.4g} to {a.max():.4g} ({a.size} values)"
     return np.array2string(a, precision=4, separator=", ", suppress_small=True).replace("\n", "")
+
+
+def matrix_in_words(matrix: np.ndarray) -> str:
+    """Numbers of a square matrix, of a diagonal one those of its diagonal."""
+    diagonal = np.diag(matrix)
+    return f"diag({numbers(diagonal)})" if np.array_equal(matrix, np.diag(diagonal)) else numbers(matrix)

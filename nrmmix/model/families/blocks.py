@@ -307,14 +307,14 @@ class Blocks:
     # ---- arrays for variational inference
 
     def exponential(self, response: Any) -> Stacked:
-        """The natural sides of all families; a NotExponential, in words, where one has none."""
+        """The exponential forms of all families; a NotExponential, in words, where one has none."""
         return Stacked(_numbered(block.family.exponential(_columns(response, block.columns)) for block in self.blocks)[1])
 
-    def statistics(self, side: Stacked, response: Any, inputs: np.ndarray) -> Statistics:
+    def statistics(self, exponential: Stacked, response: Any, inputs: np.ndarray) -> Statistics:
         """Responses (n, d) and inputs (n, e) as rows of statistics."""
         of, observed = _numbered(block.family.observe(_columns(response, block.columns)) for block in self.blocks)
         of_blocks = self.observe_inputs(inputs)
-        return side.rows([part.y if part.counts is None else part.counts for part in observed], [of_blocks[b] for b in of])
+        return exponential.rows([part.y if part.counts is None else part.counts for part in observed], [of_blocks[b] for b in of])
 
     def log_coefficient(self, response: Any) -> np.ndarray | float:
         """Constants (n,) that scores leave out and log densities have."""
@@ -368,6 +368,11 @@ class Blocks:
             for b, block in enumerate(self.blocks)
         ]
         return np.concatenate(parts, axis=-1)[..., self._order_of_means()]
+
+    def places_of_means(self, responses: np.ndarray) -> np.ndarray:
+        """Places among all means of those of some responses, those of one after those of another."""
+        of = self.mean_responses()
+        return np.concatenate([np.flatnonzero(of == j) for j in responses])
 
     def _order_of_means(self) -> np.ndarray:
         """Means of the blocks end to end, in the order of the responses."""

@@ -15,7 +15,7 @@ from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families import distributions as laws
 from nrmmix.model.families.base import MAX_TOTAL, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
-from nrmmix.model.families.exponential import DirichletSide, Exponential, PoissonSide
+from nrmmix.model.families.exponential import DirichletForm, Exponential, PoissonForm
 from nrmmix.model.families.parameter_laws import beta, gamma
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.summary import Summary
@@ -154,7 +154,7 @@ class Poisson(Family):
         return Observed(_whole(y, self.names, "Poisson", np.full(len(self.names), COUNT_BOUND)))
 
     def exponential(self, y: Any) -> Exponential:
-        return PoissonSide(self.shape, self.rate, self.exposure is not None, bool(np.isnan(y).any()))
+        return PoissonForm(self.shape, self.rate, self.exposure is not None, bool(np.isnan(y).any()))
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)
@@ -211,7 +211,7 @@ class _Levels(Family):
         return Observed(_whole(y, self.names, type(self).__name__, [len(own) for own in self._concentrations()]))
 
     def exponential(self, y: Any) -> Exponential:
-        return DirichletSide(self._concentrations(), is_multinomial=False)
+        return DirichletForm(self._concentrations(), is_multinomial=False)
 
     def _packed(self, n_mean: int, mean: Any, mean_theta: Any) -> Packed:
         alpha, starts = self._concentrations(), self._starts()

@@ -16,7 +16,7 @@ from nrmmix.kernels.families import categorical, hurdle
 from nrmmix.model.families.base import Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.discrete import Bernoulli
 from nrmmix.model.families.distributions import Distribution, WithPointMass
-from nrmmix.model.families.exponential import BinarySide, Exponential
+from nrmmix.model.families.exponential import BinaryForm, Exponential
 from nrmmix.model.families.gaussian.family import Gaussian
 from nrmmix.model.frame.arrays import LARGEST, reals
 from nrmmix.model.frame.summary import Summary
@@ -184,7 +184,7 @@ class Hurdle(Family):
 
     def exponential(self, y: Any) -> list[Exponential]:
         apart = np.vstack([self._apart(y), np.full((1, len(self.names)), np.nan)])  # new rows may be at the point, if none of these is
-        return [self.family.exponential(apart), BinarySide(self._points.a, self._points.b)]
+        return [self.family.exponential(apart), BinaryForm(self._points.a, self._points.b)]
 
     def pack(self, y: Any, inputs: np.ndarray) -> list[Packed]:
         """Both have one place for means, where the second puts those of the hurdle."""

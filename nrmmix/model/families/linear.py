@@ -17,9 +17,9 @@ from scipy.special import gammaln
 from nrmmix.common.messages import listed
 from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families import parameter_laws as laws
-from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
+from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, LearntRegressionSide, RegressionSide
+from nrmmix.model.families.exponential import Exponential, LearntRegressionForm, RegressionForm
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.hyperpriors import Gamma
@@ -97,15 +97,15 @@ class Linear:
         B = np.reshape(self.b - np.multiply.outer(self.constant, self.level), (len(self.b), d))
         log_unit, G = self._log_unit, self._in_kernels(self.factor @ B)
         if self.start is None:
-            side = RegressionSide(self.nu, G, log_unit)
+            form = RegressionForm(self.nu, G, log_unit)
         else:
             groups = np.arange(len(G)) if self.groups is None else self.groups
-            side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups, self.shrinkage)
+            form = LearntRegressionForm(self.nu, d, log_unit, self.start, groups, self.shrinkage)
         units = self.units_of(np.reshape(y, (-1, d)))
         if units.any():
             error = self._in_kernels(np.diag(units / math.sqrt(12.0)))
-            side = side.of_rounded(error.T @ error)
-        return whole_if_missing(side, y)
+            form = form.of_rounded(error.T @ error)
+        return whole_if_missing(form, y)
 
     def units_of(self, y: np.ndarray) -> np.ndarray:
         """(d,) what responses (n, d) are rounded to, or all rows, of which these are some; 0 where they are not."""
@@ -163,6 +163,11 @@ def _factors(packed: np.ndarray, q: int) -> np.ndarray:
     return L
 
 
+def _quadratic_forms(z: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """(I, k) z' (L L')^-1 z of rows z (I, q) and factors (k, q, q)."""
+    return (np.linalg.solve(L, np.broadcast_to(z.T, (len(L), *z.T.shape))) ** 2).sum(axis=1).T
+
+
 def _residual_sd(df: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of s, 1/s2 ~ Gamma(df/2, rate S/2)."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -213,7 +218,7 @@ class OneResponse(Linear):
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         df, S, g, L = self._columns(stat, n_columns)
         z = self.observe_inputs(inputs)
-        Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
+        Q = _quadratic_forms(z, L)
         spread = self._unit * np.sqrt(S / df * (1.0 + Q))
         return [StudentT(self.means(z @ g), spread, df[None])]
 
@@ -312,7 +317,7 @@ class SeveralResponses(Linear):
     def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
         df, S, G, L = self._columns(stat, n_columns)
         z = self.observe_inputs(inputs)
-        Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
+        Q = _quadratic_forms(z, L)
         return Elliptical(self.means(np.einsum("ia,ajk->ikj", z, G)), S * ((1.0 + Q) / df)[:, :, None, None], df)
 
     def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical:
@@ -322,7 +327,7 @@ class SeveralResponses(Linear):
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         df, S, G, L = self._columns(stat, n_columns)
         z = self.observe_inputs(inputs)
-        Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
+        Q = _quadratic_forms(z, L)
         centre = self.means(np.einsum("ia,ajk->ikj", z, G))
         spread = np.sqrt(np.diagonal(S, axis1=1, axis2=2) * ((1.0 + Q) / df)[:, :, None])
         return [StudentT(centre[..., j], spread[..., j], df[None]) for j in range(len(self.names))]
@@ -372,12 +377,10 @@ class SeveralResponses(Linear):
                 f"nu = {self.nu:g}; {self._learnt}",
                 f"standardised responses: {', '.join(f'({name} - {level:.5g}) / {unit:.5g}' for name, level, unit in units)}",
             ]
-        diagonal = np.diag(self.scale)
-        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         return [
             f"Regression of {len(self.names)} responses on {', '.join(self.input_names)}: Lambda ~ Wishart(nu, scale^-1), "
             "B | Lambda ~ MN(b, precision^-1, Lambda^-1)",
             f"b = {numbers(self.b)}, nu = {self.nu:g}",
-            f"scale = {scale}",
+            f"scale = {matrix_in_words(self.scale)}",
             precision,
         ]

@@ -25,7 +25,7 @@ from nrmmix.model.families.base import (
     positives,
 )
 from nrmmix.model.families.distributions import Distribution
-from nrmmix.model.families.exponential import DirichletSide, Exponential
+from nrmmix.model.families.exponential import DirichletForm, Exponential
 from nrmmix.model.families.parameter_laws import beta
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, Levels, Totals
@@ -127,7 +127,7 @@ class Multinomial(Family):
         return Observed(np.zeros((y.shape[0], 0)), self._sparse(y)[0])
 
     def exponential(self, y: Any) -> Exponential:
-        return DirichletSide([self.concentration], is_multinomial=True)
+        return DirichletForm([self.concentration], is_multinomial=True)
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         counts, _ = self._sparse(y)

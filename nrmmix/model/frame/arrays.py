@@ -173,7 +173,7 @@ def typical_value(values: pd.Series, name: str) -> Any:
     return float(np.median(read)) if isinstance(read, np.ndarray) else read.categories[np.bincount(read.codes).argmax()]
 
 
-def check_levels(items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None) -> None:
+def check_levels(items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None) -> None:
     """Raise a ValueError that names the first item that is neither missing nor one of the levels."""
     known = set(levels)
     for i, item in enumerate(items):

@@ -356,6 +356,12 @@ def restored_frame(
     return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by, first_dates=first_dates or {})
 
 
+def check_missing(missing: Any) -> None:
+    """Refuse what says nothing of rows with missing values."""
+    if not (isinstance(missing, str) and missing in MISSING):
+        raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
+
+
 def model_frame(
     formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
     designs: Sequence[str] = (), *, is_sample: bool = False,
@@ -395,8 +401,7 @@ def model_frame(
     >>> frame.response_names, frame.covariate_names, frame.response.shape
     (('log(y)',), ('x',), (3, 1))
     """
-    if not (isinstance(missing, str) and missing in MISSING):
-        raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
+    check_missing(missing)
     if not (formula is None or isinstance(formula, str)):
         kind = type(formula).__name__
         raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")

@@ -26,7 +26,7 @@ from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import of_two_columns
 from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
-from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
+from nrmmix.model.frame.formula import ModelFrame, check_missing, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.sources.base import Source, SourceChanged
@@ -337,8 +337,7 @@ def gather(
     formula: str | None, source: Source, missing: str = "drop", designs: Sequence[str] = (), weights: str | None = None
 ) -> Gathered:
     """Go through a source for the first time, for what the formula and the designs need of it."""
-    if missing not in MISSING:
-        raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
+    check_missing(missing)
     if weights is not None and weights not in source.names:
         raise unknown_column(weights, list(source.names), str(source))
     columns = _columns(formula, source, designs, weights)

@@ -155,7 +155,7 @@ class Syntax:
             large = any(_exceeds(part, MAX_EXPONENT) for part in ast.walk(node.right))
             if isinstance(node.op, ast.Pow) and (large or not found):  # 9 ** 9 ** 9 never ends
                 raise self.refuse(node, f"a power needs a column and an exponent up to {MAX_EXPONENT}")
-            if isinstance(node.op, ast.Pow) and not inside and _is_one_term(node.left) and not _is_constant(node.right, 1):
+            if isinstance(node.op, ast.Pow) and not inside and _is_one_term(node.left) and not _is_one(node.right):
                 raise self.of_one_term(node)
             return found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
@@ -292,8 +292,8 @@ def _exceeds(node: ast.AST, limit: float) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.value > limit
 
 
-def _is_constant(node: ast.AST, value: int) -> bool:
-    return isinstance(node, ast.Constant) and node.value == value
+def _is_one(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 1
 
 
 def _is_one_term(node: ast.AST) -> bool:

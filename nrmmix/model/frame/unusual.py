@@ -145,25 +145,21 @@ class Ties(NamedTuple):
     is_discrete: bool
 
 
-def ties(values: np.ndarray, weight: np.ndarray | None = None) -> Ties | None:
-    """Ties of (n,) values, NaN where missing, each as often as its weight (n,) says; None where they are such as rounding makes.
+def ties(column: Counted, is_exact: bool = True) -> Ties | None:
+    """Return the ties of a column by its values; None where they are such as rounding makes.
 
     A value is a point mass that 25% of the rows have; or 2%, ten times as many as the values beside it, and 20 rows or 15%.  All are ties
-    where u distinct values have each 10 rows and u^2 / 32 on average.  Of fewer than 30 values nothing is said.
+    where u distinct values have each 10 rows and u^2 / 32 on average, unless the values are quantiles and not all there are (`is_exact`
+    is false).  Of fewer than 30 values nothing is said.
 
     Examples
     --------
-    >>> found = ties(np.r_[np.zeros(40), np.linspace(1, 2, 60)])
+    >>> found = ties(counted(np.r_[np.zeros(40), np.linspace(1, 2, 60)]))
     >>> found.values[found.is_mass], found.is_discrete
     (array([0.]), False)
-    >>> ties(np.round(np.random.default_rng(0).normal(5, 1, 150), 1)) is None
+    >>> ties(counted(np.round(np.random.default_rng(0).normal(5, 1, 150), 1))) is None
     True
     """
-    return ties_among(counted(values, weight))
-
-
-def ties_among(column: Counted, is_exact: bool = True) -> Ties | None:
-    """Return the ties of a column by its values; where these are quantiles, not all of them, they are no scale of few values."""
     (distinct, counts), n = column, float(column.sizes.sum())
     if n < ENOUGH:
         return None
@@ -195,7 +191,7 @@ def rounding_unit(values: np.ndarray) -> float:
 
 def rounding_of(column: Counted) -> float:
     """Return the rounding unit of a column by its values."""
-    found = ties_among(column)
+    found = ties(column)
     if found is not None and not found.is_discrete:
         column = column.without(np.isin(column.values, found.values[found.is_mass]))
     distinct, counts = column
@@ -221,7 +217,7 @@ def rounding_units(values: np.ndarray) -> np.ndarray:
 
 # ---- what is said of them
 
-def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None) -> None:
+def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None) -> None:
     """Warn of columns of continuous responses whose values are ties.
 
     Where columns hold quantiles of more values than are counted `recount` gives how often values stand in them, by name.
@@ -229,7 +225,7 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
     found, asked = {}, []
     for name, column in columns.items():
         usual = column.without(fences_of(*column).far(column.values))  # codes are not point masses
-        if (one := ties_among(usual, recount is None)) is not None:
+        if (one := ties(usual, recount is None)) is not None:
             found[name] = one
         elif (question := _question(name, usual)):
             asked.append(question)

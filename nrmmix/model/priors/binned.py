@@ -71,7 +71,7 @@ class Binned:
         return cls(log_k, counts, ordered, n_bins, grid, None)
 
     @classmethod
-    def of_locations(cls, log_K: np.ndarray, weights: np.ndarray, ordered: bool, values: np.ndarray | None = None) -> Binned:
+    def of_locations(cls, log_K: np.ndarray, weights: np.ndarray, ordered: bool, values: np.ndarray | None) -> Binned:
         """Bin log kernels (G, P) of groups and locations; groups in the order of their covariate where there is one."""
         G, P = log_K.shape
         return cls(np.maximum(log_K, FLOOR)[None], np.array([P]), np.array([ordered]), np.array([G]), None, weights, values)

@@ -16,14 +16,14 @@ import math
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, fixed, log_density_of_log
+from nrmmix.model.priors.hyperpriors import Hyperparameter
+from nrmmix.model.priors.mass_factor import NEGLIGIBLE, MassFactor
 
-NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 LOWEST, HIGHEST, COARSE = -60.0, 40.0, 0.5  # of the log mass, and the step in which its mode is looked for
 STEP, OF_SPREAD = 0.25, 0.4  # of the trapezoid, at most; in standard deviations about the mode
 
 
-class GammaWeights:
+class GammaWeights(MassFactor):
     """q(pi, mass) given counts N (M,) and rates A (M,).
 
     Parameters
@@ -44,22 +44,10 @@ class GammaWeights:
 
     def __init__(self, mass: Hyperparameter, counts: np.ndarray, rates: np.ndarray):
         self.mass, self.counts, self.rates = mass, np.maximum(counts, 0.0), 1.0 + np.maximum(rates, 0.0)
-        if isinstance(mass, (Gamma, LogNormal)):
-            u, f, step = self._nodes()
-            top = f.max()
-            p = step * np.exp(f - top)
-            self.nodes, self.shares = np.exp(u), p / p.sum()
-            self.log_evidence = float(top + math.log(p.sum()))
-        else:
-            self.nodes, self.shares = np.array([fixed(mass)]), np.ones(1)
-            self.log_evidence = float(self._log_likelihood(np.log(self.nodes))[0])
+        self.log_evidence = self._integrate()
         each = self.nodes[:, None] / len(counts) + self.counts
         self.expected = self.shares @ each / self.rates
         self.expected_log = self.shares @ digamma(each) - np.log(self.rates)
-
-    @property
-    def expected_mass(self) -> float:
-        return float(self.shares @ self.nodes)
 
     def _log_likelihood(self, u: np.ndarray) -> np.ndarray:
         """log of prod_m Gamma(a / M + N_m) / Gamma(a / M) (1 + A_m)^-(a / M + N_m) at log masses u = log a."""
@@ -70,11 +58,6 @@ class GammaWeights:
         # Gamma(x + N) / Gamma(x) = x Gamma(x + N) / Gamma(x + 1): no poles for small x
         ratio = np.log(share) + gammaln(share + counts) - gammaln(share + 1.0)
         return ratio.sum(axis=1) - share[:, 0] * log_rate.sum() - counts @ log_rate[some]
-
-    def _log_density(self, u: np.ndarray) -> np.ndarray:
-        """log of that times the prior density of u."""
-        assert isinstance(self.mass, (Gamma, LogNormal))
-        return log_density_of_log(self.mass, u) + self._log_likelihood(u)
 
     def _nodes(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Log masses, their log densities and the step between them."""
@@ -91,6 +74,5 @@ class GammaWeights:
 
     def draw_log(self, rng: np.random.Generator) -> np.ndarray:
         """Logarithms (M,) of weights drawn from q; those of components that nearly no row is of underflow."""
-        at = min(int(np.searchsorted(np.cumsum(self.shares), rng.random())), len(self.nodes) - 1)
-        shape = self.nodes[at] / len(self.counts) + self.counts
+        shape = self._drawn_mass(rng) / len(self.counts) + self.counts
         return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(len(shape))) / shape - np.log(self.rates)

@@ -126,7 +126,7 @@ class SparseProduct(CovariateKernel):
             raise ValueError(f"SparseProduct: the covariate {name!r} holds {holds}; its kernel must be one such as {other}, not {kernel}.")
         return ()
 
-    def kernel_of(self, name: str, is_category: bool, has_two_values: bool = False) -> CovariateKernel:
+    def kernel_of(self, name: str, is_category: bool, has_two_values: bool) -> CovariateKernel:
         """The kernel of one covariate, with its widths."""
         kernel = (self.kernels or {}).get(name)
         if kernel is None and is_category:

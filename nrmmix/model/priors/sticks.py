@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, zeta
 
-from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, fixed, log_density_of_log
+from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
+from nrmmix.model.priors.mass_factor import NEGLIGIBLE, MassFactor
 
-NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
 LOWEST, HIGHEST = -600.0, 300.0  # of the log mass
 AT_ONCE = 32  # nodes that are looked at together, on either side
@@ -25,7 +25,7 @@ LONGEST = 3.0  # step to the right
 FLAT = 1e6  # masses that are so many times the rows
 
 
-class Sticks:
+class Sticks(MassFactor):
     """q(v, mass) given expected counts N (K,), none negative, in the order of the sticks.
 
     The density of the log mass is log-concave for a gamma and a log-normal prior: nodes are found outwards from its mode.
@@ -48,27 +48,13 @@ class Sticks:
     def __init__(self, mass: Hyperparameter, counts: np.ndarray):
         self.mass, self.counts = mass, counts
         self.tail = np.cumsum(counts[::-1])[::-1]  # N_>=k
-        own = gammaln(1.0 + counts).sum()
-        if not isinstance(mass, (Gamma, LogNormal)):
-            self.nodes, self.shares = np.array([fixed(mass)]), np.ones(1)
-            self.log_evidence = float(own + self._log_likelihood(np.log(self.nodes))[0])
-            return
-        log_mass, f, weight = self._nodes()
-        top = f.max()
-        p = weight * np.exp(f - top)
-        self.nodes, self.shares = np.exp(log_mass), p / p.sum()
-        self.log_evidence = float(own + top + math.log(p.sum()))
+        self.log_evidence = self._integrate(gammaln(1.0 + counts).sum())
 
     def _log_likelihood(self, u: np.ndarray) -> np.ndarray:
         """log of prod_k mass Gamma(mass + N_>k) / Gamma(1 + mass + N_>=k) at log masses u."""
         a = np.exp(u)
         ends = betaln(a, self.tail[0]) - gammaln(self.tail[0])  # log Gamma(a) - log Gamma(a + N), for large a too
         return len(self.tail) * u - np.log(a[:, None] + self.tail).sum(axis=1) + ends
-
-    def _log_density(self, u: np.ndarray) -> np.ndarray:
-        """log of likelihood times the prior density of u."""
-        assert isinstance(self.mass, (Gamma, LogNormal))
-        return log_density_of_log(self.mass, u) + self._log_likelihood(u)
 
     def _slope(self, u: float) -> tuple[float, float]:
         """First and second derivative of the log density at u."""
@@ -144,13 +130,9 @@ class Sticks:
         before = np.hstack([np.ones((len(left), 1)), left[:, :-1]])
         return self.shares @ ((1.0 + self.counts) / both * before), float(self.shares @ left[:, -1])
 
-    @property
-    def expected_mass(self) -> float:
-        return float(self.shares @ self.nodes)
-
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
         """Weights (K,) drawn from q, what is left, and the mass of what is left."""
-        a = float(self.nodes[min(int(np.searchsorted(np.cumsum(self.shares), rng.random())), len(self.nodes) - 1)])
+        a = self._drawn_mass(rng)
         v = rng.beta(1.0 + self.counts, a + (self.tail - self.counts))
         left = np.cumprod(1.0 - v)
         return v * np.concatenate([[1.0], left[:-1]]), float(left[-1]), a

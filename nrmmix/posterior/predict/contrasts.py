@@ -12,9 +12,9 @@ import pandas as pd
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
 from nrmmix.common.names import meant
-from nrmmix.common.seeds import prediction_seed, seed_sequence
+from nrmmix.common.seeds import prediction_seed
 from nrmmix.model.frame.arrays import typical_value
-from nrmmix.posterior.predict.functionals import Functional, over_groups, over_pairs
+from nrmmix.posterior.predict.functionals import Functional, over_combined
 from nrmmix.posterior.predict.points import (
     check_marginal,
     given_points,
@@ -60,12 +60,14 @@ def contrasts(
     name, newdata = _rows_of_contrast(model, values)
     rows, responses = prediction_rows(model, newdata), response_columns(model, response)
     named = model.n_dim > 1 if response is None else not isinstance(response, str)
-    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    seed = prediction_seed(posterior.seed, rng)
     pairs = np.array(list(combinations(range(len(newdata)), 2)))
+    first, second = rows.row[pairs].T
+    differences = lambda values: values[..., second, :] - values[..., first, :]  # noqa: E731
     with announced():
         states = states_of(posterior, size)
         make, W, levels, changed = _functional(states, kind, responses, named, at, q, Units(model, units, responses))
-        table = changed(over_pairs(make, W, states, rows, rows.row[pairs], share, seed))
+        table = changed(over_combined(make, W, states, rows, differences, share, seed))
     shown = [f"{plain(newdata[name].iloc[b])} - {plain(newdata[name].iloc[a])}" for a, b in pairs]
     if not levels:
         index: pd.Index = pd.Index(shown, name="contrast")
@@ -83,11 +85,13 @@ def averaged(
     model = posterior.specification
     rows, responses = prediction_rows(model, newdata), response_columns(model, response)
     share, limit = probability("interval", interval), count("draws", draws, 1)
-    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    seed = prediction_seed(posterior.seed, rng)
+    groups = rows.row.reshape(-1, size)
+    averages = lambda values: np.stack([values[..., group, :].mean(axis=-2) for group in groups], axis=-2)  # noqa: E731
     with announced():
         states = states_of(posterior, limit)
         make, W, _, changed = _functional(states, kind, responses, False, at, q, Units(model, units, responses), averages=True)
-        return changed(over_groups(make, W, states, rows, rows.row.reshape(-1, size), share, seed))
+        return changed(over_combined(make, W, states, rows, averages, share, seed))
 
 
 def _functional(

@@ -32,9 +32,9 @@ UNEQUAL = 200  # states at least, where starts have other weights than all the s
 def _fill(state: KernelState, factors: Factors | KernelFactors) -> None:
     """The components of factors in kernels' arrays, and a new one behind them, with what is learnt of all."""
     K, data = factors.n_components, state.data
-    for name, values in factors.side.shared.items():
+    for name, values in factors.exponential.shared.items():
         data.rows.constant[data.shared[state.model.packed.shared_names[name]]] = values
-    state.state.stat[:, :K] = factors.side.columns(factors.N, factors.s)
+    state.state.stat[:, :K] = factors.exponential.columns(factors.N, factors.s)
     empty_column(data, state.state.stat, K)
     state.state.num[layout.Count.CLUSTERS] = K
 

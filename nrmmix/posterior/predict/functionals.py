@@ -87,8 +87,7 @@ class Mean(Functional):
 
     def __init__(self, states: States, responses: np.ndarray, inputs: np.ndarray):
         self.model = states.model
-        of = self.model.blocks.mean_responses()
-        self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
+        self.which = self.model.blocks.places_of_means(responses)
         self.J, self.W = self.model.packed.n_mean, len(self.which)
         self.points_of_states = states.points(None, inputs)
 
@@ -314,41 +313,20 @@ def over_cases(
     """(cases, W, 3): estimate and band for every case, of the functional that `make` makes for rows of inputs."""
     table = np.zeros((rows.n_cases, W, 3))
     for cases, estimate, sampled, functional in _over_parts(make, W, states, rows, seed):
-        estimate = functional.settled(estimate, sampled)
-        table[cases] = with_band(estimate, *_band(sampled, interval, functional.whole), len(sampled))
+        table[cases] = _with_its_band(functional.settled(estimate, sampled), sampled, interval, functional.whole)
     return table
 
 
-def over_pairs(
-    make: Callable[[np.ndarray], Functional],
-    W: int,
-    states: States,
-    rows: PredictionRows,
-    pairs: np.ndarray,
-    interval: float,
-    seed: np.random.SeedSequence,
+def over_combined(
+    make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, combine: Callable[[np.ndarray], np.ndarray],
+    interval: float, seed: np.random.SeedSequence,
 ) -> np.ndarray:
-    """(len(pairs), W, 3): the second of two cases less the first, under the same draw of the random measure."""
+    """(..., W, 3): what `combine` makes of the values (..., cases, W) of all cases, for the band of those of each draw of the measure."""
     estimates, drawn = np.zeros((rows.n_cases, W)), np.zeros((len(states), rows.n_cases, W))
     for cases, estimate, sampled, functional in _over_parts(make, W, states, rows, seed):
         estimates[cases], drawn[:, cases], settled = estimate, sampled, functional.settled
-    first, second = pairs.T
-    differences = drawn[:, second] - drawn[:, first]
-    estimate = settled(estimates[second] - estimates[first], differences)
-    return with_band(estimate, *_band(differences, interval), len(drawn))
-
-
-def over_groups(
-    make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, groups: np.ndarray, interval: float,
-    seed: np.random.SeedSequence,
-) -> np.ndarray:
-    """(len(groups), W, 3): averages over the cases of each group (groups, size), in each draw of the random measure those of that draw."""
-    estimates, drawn = np.zeros((rows.n_cases, W)), np.zeros((len(states), rows.n_cases, W))
-    for cases, estimate, sampled, functional in _over_parts(make, W, states, rows, seed):
-        estimates[cases], drawn[:, cases], settled = estimate, sampled, functional.settled
-    averaged = np.stack([drawn[:, group].mean(axis=1) for group in groups], axis=1)
-    estimate = settled(estimates[groups].mean(axis=1), averaged)
-    return with_band(estimate, *_band(averaged, interval), len(averaged))
+    sampled = combine(drawn)
+    return _with_its_band(settled(combine(estimates), sampled), sampled, interval)
 
 
 def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows) -> np.ndarray:
@@ -494,14 +472,19 @@ def over_rows(
             return (state.weights(covariates)[place] * values).sum(axis=1)
 
         estimate = _mean_over(states, functional, seed, work)
-        table[part] = with_band(estimate, *_band(sampled, interval), len(sampled))
+        table[part] = _with_its_band(estimate, sampled, interval)
     return table
 
 
-def _band(sampled: np.ndarray, interval: float, whole: Any = False) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles over draws; of whole numbers the next ones outside."""
+def _with_its_band(estimate: np.ndarray, sampled: np.ndarray, interval: float, whole: Any = False) -> np.ndarray:
+    """(..., 3): estimate and quantiles over draws (draws, ...)."""
     tail = (1 - interval) / 2
     lower, upper = np.quantile(sampled, [tail, 1 - tail], axis=0)
+    return with_band(estimate, *outward(lower, upper, whole), len(sampled))
+
+
+def outward(lower: np.ndarray, upper: np.ndarray, whole: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of a band; of functionals that are whole numbers the next ones outside."""
     return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9) + 0.0, upper)  # not -0
 
 

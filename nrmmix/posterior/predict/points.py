@@ -43,8 +43,7 @@ def response_columns(model: Specification, response: Any) -> np.ndarray:
 
 def names_of_means(model: Specification, responses: np.ndarray) -> np.ndarray:
     """Names of the means of some responses; of one that has categories one for each level."""
-    of, names = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
-    return np.concatenate([names[of == j] for j in responses])
+    return np.array(model.blocks.mean_names(), dtype=object)[model.blocks.places_of_means(responses)]
 
 
 def probabilities_of_quantiles(q: Any) -> np.ndarray:

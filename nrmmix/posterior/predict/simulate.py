@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, listed
-from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
+from nrmmix.common.seeds import draw_seeds, prediction_seed
 from nrmmix.model import replicates as blocks_of
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.rows import Rows, read_rows
@@ -44,7 +44,7 @@ def simulate(
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
     insist_in_memory(posterior.specification, newdata, "simulate")
     model, size = posterior.specification, count("draws", draws, 1)
-    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    seed = prediction_seed(posterior.seed, rng)
     known = None if given is None else known_responses(model, given)
     read = read_rows(model.frame, newdata)
     rows, totals, to = prediction_rows(model, read), _totals(model, read), Units(model, units, range(model.n_dim))

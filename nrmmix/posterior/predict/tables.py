@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, known_name, listed, one_of, probability
-from nrmmix.common.seeds import prediction_seed, seed_sequence
+from nrmmix.common.seeds import prediction_seed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.rows import FittedRows, NewRows, Rows, read_rows
@@ -106,16 +106,14 @@ class Query:
 
 
 def predict(
-    posterior: AnyPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = QUANTILES,
-    interval: float = 0.9, draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
-    given: str | Sequence[str] | None = None, units: str = "formula", estimate: Callable[[], np.ndarray],
+    posterior: AnyPosterior, read: Rows, kind: str, *, at: Any, q: Any, interval: float, draws: int, rng: Any,
+    response: str | Sequence[str] | None, given: str | Sequence[str] | None, units: str, estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
 
     `estimate` gives the labels of the point estimate of the partition, which `kind="cluster"` is about.
     """
     model = posterior.specification
-    read = read_rows(model.frame, newdata)
     if isinstance(read.data, str) and not is_file(read.data):
         meant = f"did you mean kind={read.data!r}?" if read.data in KINDS else "there is no such file."
         raise ValueError(f"newdata must be a DataFrame, not {read.data!r}; {meant}")
@@ -125,7 +123,7 @@ def predict(
     if kind in membership.KINDS and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
     size = count("draws", draws, 1)
-    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    seed = prediction_seed(posterior.seed, rng)
     known = None if given is None else known_responses(model, given)
     if known is None:
         responses = response_columns(model, response)
@@ -142,18 +140,19 @@ def predict(
     rows = prediction_rows(model, read)
     query = Query(posterior, kind, read, rows, responses, known, named, joint, at, q, share, size, seed, to, estimate)
     with announced():
-        table = _of_query(kind, known is not None, model.frame.is_sparse)(query)
+        table = _answered(query)
     table.attrs["units"] = UNITS[kind] + (f", in the units of {listed(back.column for back in to.back.values())}" if to.back else "")
     return table
 
 
-def _of_query(kind: str, is_given: bool, is_sparse: bool) -> Callable[[Query], pd.DataFrame]:
-    """Return the function that answers queries of a kind."""
-    if kind in membership.KINDS:
-        return _cluster
-    if is_given:
-        return _given
-    return _of_sparse if is_sparse else {"mean": _mean, "quantile": _quantile}.get(kind, _curve)
+def _answered(query: Query) -> pd.DataFrame:
+    if query.kind in membership.KINDS:
+        return _cluster(query)
+    if query.known is not None:
+        return _given(query)
+    if query.model.frame.is_sparse:
+        return _of_sparse(query)
+    return {"mean": _mean, "quantile": _quantile}.get(query.kind, _curve)(query)
 
 
 def check_points(kind: str, at: Any, q: Any) -> None:

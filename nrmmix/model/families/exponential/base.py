@@ -1,4 +1,4 @@
-"""Base of the natural side of a family.
+"""Base of the exponential form of a family.
 
 Arrays over components have the component first, arrays over rows the row last: then the scores of a block of rows under all components
 are one product, eta (K, S) times statistics (S, rows), and the statistics of the components another, whatever the family.
@@ -16,11 +16,11 @@ LARGE = 6  # dimensions from which on SciPy's inverses of single matrices win ov
 
 
 class NotExponential(ValueError):
-    """A family, or what is missing of its data, has no natural side; the message says why."""
+    """A family, or what is missing of its data, has no exponential form; the message says why."""
 
 
 class Exponential:
-    """Base of the natural sides: an exponential family with its conjugate prior, all hyperparameters numbers.
+    """Base of the exponential forms: an exponential family with its conjugate prior, all hyperparameters numbers.
 
     Counts N (K,) and statistics s (K, S) are those of the data, fractional ones too; the prior is added here.  Rows are in the coordinates
     of the kernels.
@@ -69,7 +69,7 @@ class Exponential:
         return np.zeros(len(N), bool)
 
     def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
-        """The side whose parameters of all components are best for such components; itself where there are none."""
+        """The form whose parameters of all components are best for such components; itself where there are none."""
         return self
 
     @property
@@ -78,7 +78,7 @@ class Exponential:
         return {}
 
     def with_shared(self, values: dict[str, np.ndarray]) -> Exponential:
-        """The side with such parameters of all components, as `shared` gives them."""
+        """The form with such parameters of all components, as `shared` gives them."""
         return self
 
 
@@ -134,9 +134,9 @@ class WholeRows(Exponential):
         return WholeRows(self.of.with_shared(values))
 
 
-def whole_if_missing(side: Exponential, y: np.ndarray) -> Exponential:
-    """The side itself, or where some rows of y (n, d) have no response the one that leaves these out."""
-    return WholeRows(side) if np.isnan(y).any() else side
+def whole_if_missing(form: Exponential, y: np.ndarray) -> Exponential:
+    """The form itself, or where some rows of y (n, d) have no response the one that leaves these out."""
+    return WholeRows(form) if np.isnan(y).any() else form
 
 
 # ---- symmetric matrices as their upper triangles, row by row

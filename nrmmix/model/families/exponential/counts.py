@@ -1,4 +1,4 @@
-"""Natural sides of counts, binary responses and categories."""
+"""Exponential forms of counts, binary responses and categories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-class PoissonSide(Exponential):
+class PoissonForm(Exponential):
     """y ~ Poisson(e lambda), lambda ~ Gamma(a, b) for each response: statistics y and e.
 
     The exposure e of a row is one statistic for all responses, or where cells are missing one for each; without exposures and gaps there
@@ -73,7 +73,7 @@ class PoissonSide(Exponential):
         return np.concatenate([factorials, each.reshape(-1, len(N))])
 
 
-class DirichletSide(Exponential):
+class DirichletForm(Exponential):
     """Counts of levels with a Dirichlet prior, those of each response for itself: statistics the counts, rows of a CSR matrix.
 
     Of a multinomial all columns are the levels of one response; coefficients are left out.
@@ -130,7 +130,7 @@ class DirichletSide(Exponential):
         return np.concatenate([counts, logs, np.zeros((1, len(N))), own])
 
 
-class BinarySide(DirichletSide):
+class BinaryForm(DirichletForm):
     """Responses 0 and 1, NaN where missing, the probability of 1 Beta(a, b): counts of both, dense as statistics of continuous families."""
 
     is_sparse: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Natural sides of the Gaussian families, one for each form of their prior."""
+"""Exponential forms of the Gaussian families, one for each form of their prior."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Wishart:
         return digamma(self.halves).sum(axis=1) + self.halves.shape[1] * math.log(2.0) - self.log_det
 
 
-class NormalWishartSide(Exponential):
+class NormalWishartForm(Exponential):
     """Lambda ~ Wishart(nu, Psi^-1), mu | Lambda ~ N(0, (r Lambda)^-1): statistics y and y_i y_j, i <= j; a known mean, 0, without y."""
 
     def __init__(self, r: float, nu: float, psi: np.ndarray, log_spread: float, known_mean: bool):
@@ -96,7 +96,7 @@ class NormalWishartSide(Exponential):
         return (np.diagonal(self._posterior(N, s)[2], axis1=1, axis2=2) / whole).min(axis=1)
 
 
-class NormalGammaSide(Exponential):
+class NormalGammaForm(Exponential):
     """Independent responses, lambda ~ Gamma(nu/2, rate 1/2), mu | lambda ~ N(0, 1/(r lambda)): statistics y and y^2 of each.
 
     A known mean, 0, needs no y; where cells are missing each response has its own count, the sum of an indicator.
@@ -144,13 +144,7 @@ class NormalGammaSide(Exponential):
         n, mean, psi = self._posterior(N, s)
         precision = (self.nu + n) / psi
         a = 0.5 * (np.log(psi / 2) - digamma((self.nu + n) / 2))
-        parts = [-0.5 * precision]
-        if not self.known:
-            parts.insert(0, precision * mean)
-            a = a + 0.5 * (precision * mean**2 + 1.0 / (self.r + n))
-        if self.own:
-            return np.hstack([*parts, -a]), np.zeros(len(N))
-        return np.hstack(parts), a.sum(axis=1)
+        return expectations_of(precision, None if self.known else mean, self.r + n, a, self.own)
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         n, mean, psi = self._posterior(N, s)
@@ -165,7 +159,20 @@ class NormalGammaSide(Exponential):
         return (self._posterior(N, s)[2] / (self.psi + s[:, self.first : self.first + self.d])).min(axis=1)
 
 
-class KnownCovarianceSide(Exponential):
+def expectations_of(
+    precision: np.ndarray, mean: np.ndarray | None, r_n: np.ndarray, a: np.ndarray, own_counts: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """E[eta] and E[a] of independent normal responses from arrays (K, d): E lambda, the mean of mu or None, r_n, and E[a] but for mu."""
+    parts = [-0.5 * precision]
+    if mean is not None:
+        parts.insert(0, precision * mean)
+        a = a + 0.5 * (precision * mean**2 + 1.0 / r_n)
+    if own_counts:
+        return np.hstack([*parts, -a]), np.zeros(len(a))
+    return np.hstack(parts), a.sum(axis=1)
+
+
+class KnownCovarianceForm(Exponential):
     """y ~ N(mu, I) with mu ~ N(0, I/r) in whitened coordinates: statistic y, and where cells are missing an indicator of each."""
 
     def __init__(self, r: float, log_spread: np.ndarray, own_counts: bool):

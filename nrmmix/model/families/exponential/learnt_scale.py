@@ -1,4 +1,4 @@
-"""Natural sides of Gaussian families whose scale is sampled: point estimates of it, those best for all components together."""
+"""Exponential forms of Gaussian families whose scale is sampled: point estimates of it, those best for all components together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from nrmmix.model.families.exponential.base import Exponential
-from nrmmix.model.families.exponential.gaussian import NormalGammaSide, NormalWishartSide, Wishart
+from nrmmix.model.families.exponential.gaussian import NormalGammaForm, NormalWishartForm, Wishart
 
 BOUNDS = -27.6, 27.6  # of log c: as kernels that draw it
 STEPS = 30  # of the search for the best ones, at most
@@ -41,7 +41,7 @@ class LearntScale(Exponential):
         return float((a * np.log(a * self.scale) - a * self.scale - gammaln(a)).sum())
 
     def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
-        """The side with the scale that is best for such components, not worse than this one."""
+        """The form with the scale that is best for such components, not worse than this one."""
         trial = copy(self)
 
         def descent(logs: np.ndarray) -> tuple[float, np.ndarray]:
@@ -64,9 +64,9 @@ class LearntScale(Exponential):
         return made
 
 
-class LearntWishartSide(LearntScale, NormalWishartSide):
+class LearntWishartForm(LearntScale, NormalWishartForm):
     def __init__(self, shapes: np.ndarray, r: float, nu: float, log_spread: float, known_mean: bool):
-        NormalWishartSide.__init__(self, r, nu, np.eye(len(shapes)), log_spread, known_mean)
+        NormalWishartForm.__init__(self, r, nu, np.eye(len(shapes)), log_spread, known_mean)
         self.shapes = shapes
         self.set_scales(np.ones(len(shapes)))
 
@@ -78,10 +78,10 @@ class LearntWishartSide(LearntScale, NormalWishartSide):
         return np.diagonal(Wishart(self.nu + N, self._posterior(N, s)[2]).mean(), axis1=1, axis2=2)
 
 
-class LearntGammaSide(LearntScale, NormalGammaSide):
+class LearntGammaForm(LearntScale, NormalGammaForm):
     def __init__(self, shapes: np.ndarray, *rest: Any):
-        """`rest` as of `NormalGammaSide`."""
-        NormalGammaSide.__init__(self, *rest)
+        """`rest` as of `NormalGammaForm`."""
+        NormalGammaForm.__init__(self, *rest)
         self.shapes = shapes
         self.set_scales(np.ones(len(shapes)))
 

@@ -1,4 +1,4 @@
-"""Natural sides of regression components, of one response or several: with a prior that is fixed, or whose scales are learnt."""
+"""Exponential forms of regression components, of one response or several: with a prior that is fixed, or whose scales are learnt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nrmmix.model.priors.hyperpriors import Gamma
 NARROW, NARROW_ROWS = 2.0, 5  # variances of the rounding error below which a component of more rows is as narrow as that
 
 
-class RegressionSide(Exponential):
+class RegressionForm(Exponential):
     """y = G'z + e, e ~ N(0, Lambda^-1), Lambda ~ Wishart(nu, S_0^-1), G | Lambda ~ MN(G_0, D^-1, Lambda^-1), S_0 and D diagonal.
 
     In whitened coordinates, where S_0 and D are 1 unless they are learnt.  Statistics: products of y (d) among each other, of z (q) with
@@ -38,8 +38,8 @@ class RegressionSide(Exponential):
         self.rounding: np.ndarray | None = None  # covariance (d, d) of the rounding error, where there is one
         self.set_scales(np.ones(q), np.ones(d))
 
-    def of_rounded(self, covariance: np.ndarray | None) -> RegressionSide:
-        """Return the side for responses with such a rounding error, in the coordinates of the kernels."""
+    def of_rounded(self, covariance: np.ndarray | None) -> RegressionForm:
+        """Return the form for responses with such a rounding error, in the coordinates of the kernels."""
         made = copy(self)
         made.rounding = covariance
         return made
@@ -126,7 +126,7 @@ BOUNDS = (-27.6, 13.8), (-32.2, 6.9)  # of their logs: where kernels that draw t
 STEPS = 30  # of the search for the best ones, at most
 
 
-class LearntRegressionSide(RegressionSide):
+class LearntRegressionForm(RegressionForm):
     """Regression with point estimates of shrinkage, one for each group of columns, and noise scale: those best for all components.
 
     The bound then has the prior density of their logarithms, and is one of the density of the data and these.
@@ -155,8 +155,8 @@ class LearntRegressionSide(RegressionSide):
         parts = zip((shrinkage, self.noise), self.laws, unit, strict=True)
         return float(sum((law.shape * np.log(law.rate * x) - law.rate * x - one).sum() for x, law, one in parts))
 
-    def learnt(self, N: np.ndarray, s: np.ndarray) -> RegressionSide:
-        """The side with the parameters that are best for such components, not worse than these."""
+    def learnt(self, N: np.ndarray, s: np.ndarray) -> RegressionForm:
+        """The form with the parameters that are best for such components, not worse than these."""
         count, d = len(self.members), self.G.shape[1]
         place = np.empty(len(self.shrinkage), np.int64)
         for g, own in enumerate(self.members):
@@ -190,7 +190,7 @@ class LearntRegressionSide(RegressionSide):
         """Parameters of all components by their names among draws."""
         return {"shrinkage": self.shrinkage, "noise_scale": self.noise}
 
-    def with_shared(self, values: dict[str, np.ndarray]) -> RegressionSide:
+    def with_shared(self, values: dict[str, np.ndarray]) -> RegressionForm:
         made = copy(self)
         made.set_scales(values["shrinkage"], values["noise_scale"])
         return made

@@ -1,4 +1,4 @@
-"""The natural side of Gaussian components of spherical covariance."""
+"""The exponential form of Gaussian components of spherical covariance."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from scipy.special import digamma, gammaln
 
 from nrmmix.kernels.families.gaussian import spherical as kernels
 from nrmmix.model.families.exponential.base import Exponential
+from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, expectations_of
 
-LOG_PI, LOG_TWO_PI = math.log(math.pi), math.log(2.0 * math.pi)
 
-
-class SphericalSide(Exponential):
+class SphericalForm(Exponential):
     """lambda ~ Gamma(nu/2, rate 1/2), mu_j | lambda ~ N(0, 1/(r lambda)): statistics y, and the sum of squares.
 
     Known means, 0, need no y; where cells are missing each response has its own count, the sum of an indicator.
@@ -54,13 +53,7 @@ class SphericalSide(Exponential):
         n, cells, mean, psi = self._posterior(N, s)
         precision = ((self.nu + cells) / psi)[:, None]
         a = np.broadcast_to(0.5 * (np.log(psi / 2) - digamma((self.nu + cells) / 2))[:, None], n.shape)
-        parts = [-0.5 * precision]
-        if not self.known:
-            parts.insert(0, precision * mean)
-            a = a + 0.5 * (precision * mean**2 + 1.0 / (self.r + n))
-        if self.own:
-            return np.hstack([*parts, -a]), np.zeros(len(N))
-        return np.hstack(parts), a.sum(axis=1)
+        return expectations_of(precision, None if self.known else mean, self.r + n, a, self.own)
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         n, cells, mean, psi = self._posterior(N, s)

@@ -22,8 +22,8 @@ class StreamedRows:
     is_streamed: ClassVar[bool] = True
     weight: ClassVar[None] = None  # parts have theirs
 
-    def __init__(self, side: Stacked, blocks: Any, frame: StreamedFrame):
-        self.side, self.of_blocks, self.frame = side, blocks, frame
+    def __init__(self, exponential: Stacked, blocks: Any, frame: StreamedFrame):
+        self.exponential, self.of_blocks, self.frame = exponential, blocks, frame
         self.n, self.size = frame.n_used, frame.size
 
     @property
@@ -64,7 +64,7 @@ class StreamedRows:
     def _statistics(self, piece: Piece) -> Statistics:
         index = piece.index
         with rows_of(index):
-            made = replace(self.of_blocks.statistics(self.side, piece.response, piece.inputs), weight=piece.weight)
+            made = replace(self.of_blocks.statistics(self.exponential, piece.response, piece.inputs), weight=piece.weight)
         if made.dense.size and not max(made.dense.max(), -made.dense.min()) <= TOO_FAR:
             row = index[int(np.flatnonzero(~(np.abs(made.dense) <= TOO_FAR).all(axis=0))[0])]
             if np.isnan(made.dense).any():

@@ -13,7 +13,7 @@ from nrmmix.kernels.families.gaussian import known_missing
 from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
-from nrmmix.model.families.exponential import Exponential, KnownCovarianceSide, NotExponential
+from nrmmix.model.families.exponential import Exponential, KnownCovarianceForm, NotExponential
 from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior
 
 
@@ -60,7 +60,7 @@ class KnownCovariance(ConjugatePrior):
 
     def exponential(self, y: np.ndarray) -> Exponential:
         own = self.incomplete and not self.is_full
-        return KnownCovarianceSide(self.r, np.log(self.spread) + np.log(np.diag(self.factor)), own)
+        return KnownCovarianceForm(self.r, np.log(self.spread) + np.log(np.diag(self.factor)), own)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
         """Posterior means of the component means and variances as shares of S_jj, (k, d) each."""

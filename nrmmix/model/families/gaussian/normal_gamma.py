@@ -12,7 +12,7 @@ from nrmmix.kernels.families.gaussian import normal_gamma as kernels
 from nrmmix.kernels.families.gaussian import sampled_scale
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, LearntGammaSide, NormalGammaSide
+from nrmmix.model.families.exponential import Exponential, LearntGammaForm, NormalGammaForm
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
 from nrmmix.model.priors.hyperpriors import Gamma
 
@@ -43,7 +43,7 @@ class NormalGamma(ConjugatePrior):
 
     def exponential(self, y: np.ndarray) -> Exponential:
         values = self.r, self.nu, np.log(self.spread), self.r == KNOWN, self.incomplete
-        return LearntGammaSide(shapes(self.laws), *values) if self.laws else NormalGammaSide(*values)
+        return LearntGammaForm(shapes(self.laws), *values) if self.laws else NormalGammaForm(*values)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location, Psi_n in squared units, degrees of freedom and r_n, (k, d) each."""

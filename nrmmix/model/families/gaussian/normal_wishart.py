@@ -14,9 +14,9 @@ from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work, score_gaps
 from nrmmix.kernels.moves import nearby
-from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
+from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, LearntWishartSide, NormalWishartSide, NotExponential
+from nrmmix.model.families.exponential import Exponential, LearntWishartForm, NormalWishartForm, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
 from nrmmix.model.families.parameter_laws import correlation_parameter
@@ -92,10 +92,10 @@ class NormalWishart(ConjugatePrior):
             )
         log_spread = float(np.log(self.spread).sum())
         if self.laws:
-            return whole_if_missing(LearntWishartSide(shapes(self.laws), self.r, self.nu, log_spread, self.r == KNOWN), y)
+            return whole_if_missing(LearntWishartForm(shapes(self.laws), self.r, self.nu, log_spread, self.r == KNOWN), y)
         correlations = self.scale / np.outer(self.spread, self.spread)
-        side = NormalWishartSide(self.r, self.nu, correlations, log_spread, self.r == KNOWN)
-        return whole_if_missing(side, y)
+        form = NormalWishartForm(self.r, self.nu, correlations, log_spread, self.r == KNOWN)
+        return whole_if_missing(form, y)
 
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location (k, d), factor of Psi_n (k, d, d) in the kernels' units, degrees of freedom and r_n (k,)."""
@@ -159,9 +159,7 @@ class NormalWishart(ConjugatePrior):
             first = f"mu = {self.centre[0]:.5g}" if known else f"m = {self.centre[0]:.5g}, r = {self.r:g}"
             scale = described(self.laws) if self.laws else f"= {self.scale[0, 0]:.5g}"
             return [f"Gaussian: lambda ~ Gamma(nu/2, rate scale/2), {law}", f"{first}, nu = {self.nu:g}, scale {scale}"]
-        diagonal = np.diag(self.scale)
-        scale = f"= diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else f"= {numbers(self.scale)}"
-        scale = f"= diag(s), s_j {described(self.laws)}" if self.laws else scale
+        scale = f"= diag(s), s_j {described(self.laws)}" if self.laws else f"= {matrix_in_words(self.scale)}"
         if self.r == KNOWN:
             title = "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)"
             values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"

@@ -12,7 +12,7 @@ from nrmmix.kernels.families.gaussian import spherical as kernels
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential.base import Exponential
-from nrmmix.model.families.exponential.spherical import SphericalSide
+from nrmmix.model.families.exponential.spherical import SphericalForm
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
 
 
@@ -34,7 +34,7 @@ class Spherical(ConjugatePrior):
         return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries)
 
     def exponential(self, y: np.ndarray) -> Exponential:
-        return SphericalSide(self.r, self.nu, self.dim, math.log(self.spread[0]), self.r == KNOWN, self.incomplete)
+        return SphericalForm(self.r, self.nu, self.dim, math.log(self.spread[0]), self.r == KNOWN, self.incomplete)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Locations (k, d), Psi in squared units (k,), degrees of freedom (k,) and r_n (k, d)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nrmmix.kernels.families.gaussian import tied as kernels
-from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
+from nrmmix.model.families.base import Entries, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior, mean_and_sd
@@ -108,12 +108,10 @@ class Tied(ConjugatePrior):
 
     def describe(self) -> list[str]:
         what = "variance" if self.dim == 1 else "covariance"
-        diagonal = np.diag(self.scale)
-        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         return [
             f"Gaussian, one {what} Sigma of all components: Sigma ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)",
             f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}",
-            f"scale = {scale if self.dim > 1 else f'{diagonal[0]:.5g}'}",
+            f"scale = {matrix_in_words(self.scale) if self.dim > 1 else f'{self.scale[0, 0]:.5g}'}",
         ]
 
 
