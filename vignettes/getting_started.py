@@ -125,5 +125,5 @@ longer.draws
 
 # %% [markdown]
 # `regression.report("mcycle.html")` writes all of this as one page. [Command line](command_line.md) does the same from a shell,
-# [Results](results.md) shows the methods of a fit, [Plots](plots.md) most kinds of pictures, and [Formulas and data](formulas.md) what formulas
+# [Results](results.md) shows the methods of a fit, [Plots](plots.md) all kinds of pictures, and [Formulas and data](formulas.md) what formulas
 # and tables may hold.
