@@ -395,3 +395,11 @@ def test_any_whole_numbers_are_labels():
     first = fit(init=start).draws["labels"]
     for other in (start - 5, start.astype(float), pd.Series(start, dtype="Int64"), list(start * 10**9)):
         np.testing.assert_array_equal(fit(init=other).draws["labels"], first)
+
+
+def test_a_time_between_checkpoints_needs_their_file(tmp_path):
+    run = {"draws": 5, "tune": 5, "chains": 1, "rng": 1}
+    with pytest.raises(ValueError, match="every is the time between checkpoints, and there are none: name their file"):
+        nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), every=30, **run)
+    nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), every=30, checkpoint=tmp_path / "kept.npz", **run)
+    assert (tmp_path / "kept.npz").is_file()

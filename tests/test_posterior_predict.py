@@ -113,6 +113,13 @@ def test_points_of_several_responses_are_read_by_name(mixture):
         mixture.predict(kind="density", at=pd.DataFrame([[0.5, 1.0, 9000.0]], columns=["small", "small", "large"]))
 
 
+def test_an_index_with_the_name_of_a_level(mixture):
+    """The levels of a table become columns: no two have one name."""
+    rows = pd.DataFrame({"small": [0.0, 1.0], "large": [5.0, 6.0]}, index=pd.Index(["a", "b"], name="q"))
+    table = mixture.predict(rows, "quantile", q=[0.1, 0.9]).reset_index()
+    assert {"q of the row", "q"} <= set(table.columns) and sorted(set(table["q of the row"])) == ["a", "b"]
+
+
 def test_probabilities_belong_to_quantiles(mixture, regression):
     with pytest.raises(ValueError, match="q belongs to kind=\"quantile\", not to 'mean'"):
         regression.predict(NEW, q=0.5)

@@ -22,7 +22,7 @@ from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
 from nrmmix.results.variational import VariationalResult
 
-EVERY = "5min"
+EVERY = "5min"  # between checkpoints, where nothing is said
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 
 
@@ -46,6 +46,8 @@ def saver_of(model: Specification, path: Any, every: Any) -> Saver | None:
     """Return a writer of checkpoints of a run; None where there is no path.  Path and what is to be written are checked."""
     seconds = seconds_of(every)
     if path is None:
+        if seconds != seconds_of(EVERY):
+            raise ValueError("every is the time between checkpoints, and there are none: name their file, checkpoint=, or leave every out.")
         return None
     from nrmmix.results.saving import check_model, write
 

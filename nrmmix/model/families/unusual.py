@@ -68,8 +68,8 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     for name, is_category, levels in zip(frame.covariate_names, frame.is_category, _n_levels(frame), strict=True):
         if is_category and frame.n_used >= ENOUGH and levels > MAX_LEVELS * frame.n_used:
             warn(
-                f"covariate {name!r} has {levels:,} levels in {frame.n_used:,} rows: does it number or name the rows? Nearly every level has "
-                "one row, and says nothing of others; leave it out, or join levels."
+                f"covariate {name!r} has {levels:,} levels in {frame.n_used:,} rows: does it number or name the rows? Nearly every level "
+                "has one row, and says nothing of others; leave it out, or join levels."
             )
     ends = {place: own for place, column in columns.items() if (own := fences_of(*column)).most < np.inf}
     if not ends:

@@ -458,7 +458,8 @@ def _index(index: pd.Index, each: int, levels: dict[str, np.ndarray]) -> pd.Inde
     if not levels:
         return index[position]
     own = [index.get_level_values(level)[position] for level in range(index.nlevels)]
-    return pd.MultiIndex.from_arrays([*own, *levels.values()], names=[*index.names, *levels])
+    names = [f"{name} of the row" if name in levels else name for name in index.names]  # two levels of one name cannot become columns
+    return pd.MultiIndex.from_arrays([*own, *levels.values()], names=[*names, *levels])
 
 
 def _frame(table: np.ndarray, index: pd.Index) -> pd.DataFrame:
