@@ -246,7 +246,7 @@ table_of_claims = claims.table([
 # are lower, {cmb['box']['slice']:.2f} and {cmb['SE']['slice']:.2f} for slice sampling against {PAPER['microwave background', 'box']['slice'][0]:.2f} and
 # {PAPER['microwave background', 'SE']['slice'][0]:.2f}: the paper's level is **not reproduced**. Its 600 multipole moments may be another release of the data, its standardisation
 # another, and its base measure is not given; with the variance fixed at `0.02` the score depends on all of these. The level of our model is the same
-# by all four samplers within {max(cmb['SE'].values()) - min(cmb['SE'].values()):.3f} with the squared exponential kernel, and within {max(cmb['box'].values()) - min(cmb['box'].values()):.3f} with the box, where single chains of this length
+# by all four samplers within {max(cmb['SE'].values()) - min(cmb['SE'].values()):.2f} with the squared exponential kernel, and within {max(cmb['box'].values()) - min(cmb['box'].values()):.2f} with the box, where single chains of this length
 # are still different.
 #
 # ## Figure 2, middle and right

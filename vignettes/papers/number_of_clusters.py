@@ -108,6 +108,7 @@ index.round(2)
 
 # %%
 by_rows = grouped[grouped["method"] == "nrmmix"].pivot_table(index="rows", columns="columns", values="adjusted Rand")
+widest = by_rows.iloc[:, -1].dropna()
 by_rows.round(2)
 
 # %%
@@ -119,7 +120,7 @@ outside.round(3)
 # the rows that are in none of the clusters that hold a twentieth of them. Up to five columns the index is
 # {index.loc[index.index <= 5, "nrmmix"].mean():.2f} by default, `BayesianGaussianMixture` has {index.loc[index.index <= 5, "BayesianGaussianMixture"].mean():.2f} there. In many
 # columns full covariances cost: each of K groups has d (d + 1) / 2 numbers of its own, and few rows do not pay for them. The second table
-# shows it: {", ".join(f"{value:.2f}" for value in by_rows.iloc[:, -1])} with {", ".join(f"{n:,}" for n in by_rows.index)} rows of {by_rows.columns[-1]} columns. BIC may choose spherical or equal covariances, which these simulated groups have,
+# shows it: {", ".join(f"{value:.2f}" for value in widest)} with {", ".join(f"{n:,}" for n in widest.index)} rows of {widest.name} columns. BIC may choose spherical or equal covariances, which these simulated groups have,
 # and finds them with fewer rows. Where you know that columns are independent within a group say so, `family=nm.Gaussian("diagonal")`.
 #
 # ## What to do
