@@ -101,7 +101,9 @@ def test_dates_are_days_since_the_first(tmp_path, capsys, days):
     assert nm.Model("y ~ day", table).frame.covariates.ravel().tolist() == list(range(20))
     for formula in ("y ~ day", "y ~ 1"):
         assert run(capsys, "fit", formula, "--data", path)[0] == 0
-    assert run(capsys, "fit", "y ~ day", "--data", path, "--dtype", "day=str")[0] == 0
+    assert run(capsys, "fit", "y ~ C(day)", "--data", path, "--dtype", "day=str")[0] == 0
+    status, _, err = run(capsys, "fit", "y ~ day", "--data", path, "--dtype", "day=str")
+    assert status == 2 and "holds dates as text" in err and "write C(day) for categories" in err
 
 
 def test_control_characters_of_names_are_shown_escaped(tmp_path, capsys):

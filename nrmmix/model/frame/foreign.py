@@ -112,7 +112,8 @@ PIECES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\w+\s*[(\[][^~()]*~", lambda found: "the tilde stands outside of brackets, as in log(y) ~ x"),
     (r"<-|:=|←", lambda found: "a tilde stands between responses and covariates, y ~ x"),
     (r"%in%|&", lambda found: "an interaction is written with a colon, x:z"),
-    (r"%\S*%|//|@|[<>]=?|[=!]=|%", lambda found: _beforehand([])),
+    (r"%\S*%|//|@|[=!]=|%", lambda found: _beforehand([])),
+    (r"^[^()]*?(?P<piece>[<>]=?)", lambda found: _beforehand([])),
     (r"`([^`]*)`", lambda found: f"write {quoted_name(found[1])}"),
     (r"\w+\$(\w+)", lambda found: f"columns are named alone, {found[1]}"),
     (r"""\w+\[\s*['"](.+?)['"]\s*\]""", lambda found: f"columns are named alone, {quoted_name(found[1])}"),
@@ -123,7 +124,7 @@ PIECES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"^\s*\.\s*~", lambda found: "the dot stands on the right; for all columns as responses leave the formula out, data=data"),
     (r"(?:[~+]|^)\s*(?P<piece>\d[\d.]*\s*[*/]\s*[\w.]+|[\w.]+\s*[*/]\s*\d[\d.]*)(?![\w(])",
      lambda found: f"arithmetic stands within I(), I({found[1]})"),
-    (r"(?P<piece>[(\[]\s*(\w+(?:\s*,\s*\w+)+)\s*[)\]])\s*~", lambda found: _joined(found[2])),
+    (r"(?P<piece>(?<![\w)])[(\[]\s*(\w+(?:\s*,\s*\w+)+)\s*[)\]])\s*~", lambda found: _joined(found[2])),
     (r"^[^()\[\]]*?(\w+\s*,\s*\w+)", lambda found: _joined(found[1])),
 )
 
