@@ -3,7 +3,7 @@
     python -m benchmarks.peers [--pyrichlet PYTHON] [--bnpy PYTHON] [--seeds 3] [--json FILE.json]
 
 PYTHON is an interpreter that has the package: each peer runs in its own environment, as it wants other versions of numpy.  Without one its
-part is left out.  `python3 -m venv A && A/bin/pip install pyrichlet` makes the first.  bnpy 0.1.7 is of 2021: it needs Python 3.11 at most,
+part is left out.  `python3 -m venv A && A/bin/pip install pyrichlet` makes the first.  bnpy 0.1.7 is of 2022: it needs Python 3.11 at most,
 numpy 1.23, scipy 1.10, Cython 0.29 to build, its shipped C files removed, and `inspect.getargspec`, which Python has given up and which is
 put back here.
 
