@@ -235,3 +235,20 @@ def test_dots_in_formulas():
     assert again.predict(DATA.head(3)).shape == (3, 3)
     with pytest.raises(ValueError, match="not allowed"):
         nm.Model("y ~ k.real", DATA)
+
+
+@pytest.mark.parametrize(("columns", "hint"), [
+    (["y;x"], "The only column is 'y;x'. It looks like a whole line: read the file with sep=';' (on the command line --sep ';')."),
+    (["y x"], r"read the file with sep=r'\s+' (on the command line --sep space)."),
+    (["y\tx"], r"read the file with sep='\t' (on the command line --sep tab)."),
+    (["5.1", "3"], "These look like values: has the file no line of names?"),
+])
+def test_tables_that_were_read_wrongly(columns, hint):
+    with pytest.raises(ValueError, match=re.escape(hint)):
+        nm.Model("y ~ 1", pd.DataFrame([range(len(columns))] * 2, columns=columns))
+
+
+@pytest.mark.parametrize("columns", [["x;z"], ["u", "v"], ["1", "2"], ["1.5", "x"]])
+def test_tables_that_were_read_as_they_are(columns):
+    with pytest.raises(ValueError, match=r"The (only )?columns? (is|are) [^.]*(1\.5)?[^.]*\.$"):
+        nm.Model("y ~ 1", pd.DataFrame([range(len(columns))] * 2, columns=columns))

@@ -389,8 +389,18 @@ def test_state_comes_from_the_used_rows_only(table):
 
 def test_splines_outside_of_the_training_range(table):
     frame = model_frame("y ~ bs(x, df=4)", table)
-    with pytest.raises(ValueError, match=r"'bs\(x, df=4\)' cannot be evaluated: .*outside the outermost"):
+    with pytest.raises(ValueError, match=r"'bs\(x, df=4\)' cannot be evaluated: .*outside the outermost.*cr\(x, df=4\), which goes on"):
         NewRows(frame, {"x": [2.0, 100.0]}).covariates()
+
+
+@pytest.mark.parametrize("term", ["cr(x, df=4)", "bs(x, df=4, lower_bound=-9, upper_bound=200)"])
+def test_splines_that_go_on(table, term):
+    """What the error of a B-spline beyond its knots names in its place."""
+    ends = table["x"].max() + np.array([1.0, 2.0, 3.0])
+    values = NewRows(model_frame(f"y ~ {term}", table), {"x": ends}).covariates()[0]
+    assert np.isfinite(values).all()
+    if term.startswith("cr"):
+        np.testing.assert_allclose(np.diff(values, 2, axis=0), 0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("term", ["group", "C(group)", "C(group, Sum)"])

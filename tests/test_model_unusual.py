@@ -255,6 +255,38 @@ def test_summaries_say_which_clusters_are_ties():
     assert "these are ties" not in usual.summary().as_text()
 
 
+@pytest.mark.parametrize("rows", [np.repeat(np.arange(50), 3), np.random.default_rng(2).integers(0, 50, 150)], ids=["copies", "bootstrap"])
+def test_copies_of_rows_are_asked_about(rows):
+    """Rows that a join has repeated, or a bootstrap, whose continuous values stand there several times."""
+    own = np.random.default_rng(5)
+    table = pd.DataFrame(own.normal(size=(50, 2)), columns=["a", "b"]).assign(x=own.random(50))
+    for formula in ("a ~ 1", "a + b ~ 1", "a ~ x", "log(a + 9) + b ~ x"):
+        _, (message,) = said(formula, table.loc[rows])
+        assert f"of 150 rows are the same as others in all that the formula names, and {len(np.unique(rows))} are distinct" in message
+        assert "data.drop_duplicates()" in message and not said(formula, table)[1]
+
+
+def test_a_covariate_that_names_the_rows():
+    own = np.random.default_rng(7)
+    names = [f"subject {i}" for i in range(60)]
+    table = pd.DataFrame({"y": own.normal(size=60), "x": own.random(60), "id": names, "g": own.choice(["u", "v"], 60)})
+    _, (message,) = said("y ~ .", table)
+    assert "covariate 'id' has 60 levels in 60 rows: does it number or name the rows?" in message
+    assert not said("y ~ x + g", table)[1] and not said("y ~ id", table.assign(id=np.repeat(names[:20], 3)))[1]
+
+
+def test_rows_that_are_no_copies():
+    """Rounded values, a formula that gives many rows one value, other values of x, weights, and a few copies."""
+    own = np.random.default_rng(6)
+    table = pd.DataFrame({"a": np.repeat(own.normal(size=40), 3), "x": own.random(120), "money": own.integers(10, 80, 120) * 100.0})
+    few = pd.DataFrame({"a": np.r_[own.normal(size=80)]})
+    assert not said("a ~ x", table)[1], "x differs"
+    assert not said("log(money) ~ 1", table)[1] and not said("money ~ 1", table)[1]
+    assert not said("a ~ 1", pd.concat([few, few.head(15)], ignore_index=True))[1]
+    assert not said("a ~ 1", table, weights=np.full(len(table), 2))[1]
+    assert not said("times_ms ~ 1", nm.datasets.load_mcycle())[1], "half of the times are rounded to that of another"
+
+
 def test_codes_are_distinct():
     assert len(np.unique(CODES)) == len(CODES) and {-9.0, -99.0, -999.0, 999.0, 9999.0, -1.0} <= set(CODES)
 

@@ -135,6 +135,7 @@ def test_names_of_a_table_are_those_of_messages_and_results():
         mixture.predict(table[table.columns[::-1]])
 
 
+@pytest.mark.filterwarnings("ignore:.* rows are the same as others in all that the formula names:UserWarning")
 def test_weights_count_rows():
     often = np.random.default_rng(2).integers(0, 4, 50)
     rows = np.repeat(np.arange(50), often)

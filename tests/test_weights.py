@@ -14,6 +14,9 @@ import nrmmix as nm
 from nrmmix.cli import main
 from nrmmix.model.frame.columns.weights import quantiles
 
+# What weights are compared with are rows that are repeated on purpose
+pytestmark = pytest.mark.filterwarnings("ignore:.* rows are the same as others in all that the formula names:UserWarning")
+
 N = 40
 
 

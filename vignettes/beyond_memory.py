@@ -120,8 +120,8 @@ pd.read_parquet(written).head(3)
 #
 # ## A regression from a file
 #
-# Density regression goes through its rows in the same way, with sums by bins of the covariates. Here 40,000 rows with three covariates, one of them
-# a factor, of whose starts each is found on 10,000 rows:
+# Density regression goes through its rows in the same way, with sums by bins of the covariates. The example has 40,000 rows and three covariates,
+# one of them a factor; each start is found on 10,000 of the rows:
 
 # %%
 n = 40_000
@@ -140,6 +140,9 @@ truth = np.sin(2 * new["x"]) + np.where(new["group"] == "a", 1.5, 0)
 regression.predict(new, draws=100).assign(truth=truth).round(3)
 
 # %% [markdown]
+# The fit has not converged within its ten passes, and its bands take the division of the rows for given: they are too narrow, and not all of
+# them hold the truth, though the estimates are near it.
+#
 # Covariates are measured half by their ranks and half by their ranges. Both come from the pass that checks the source: the values of a covariate are
 # counted, exactly up to 200,000 of them, and of more the ranks are wrong by at most log2(n / 16384) / 32768 of the rows, 0.0002 for a million and
 # 0.0005 for 1e9. Levels of factors are those of all parts; a level that comes later, or a covariate that is another in a later pass, ends the fit
@@ -151,7 +154,7 @@ written = regression.predict(folder / "rows.parquet", "quantile", q=[0.1, 0.9], 
 abs(regression.elbo - again.elbo) < 1e-6, pd.read_parquet(written).head(2).round(3)
 
 # %% [markdown]
-# What each covariate matters needs rows to move along it: they are 20,000 of the source, evenly spaced.
+# The importance of a covariate is computed by moving rows along it: 20,000 rows of the source, evenly spaced.
 
 # %%
 regression.importance(draws=20, rows=20)[["use", "effect", "effect_q05", "effect_q95"]].round(2)
@@ -181,7 +184,7 @@ pd.DataFrame({name: [one.model.n_obs, one.n_clusters, one.elbo] for name, one in
              index=["rows", "clusters", "bound"])
 
 # %% [markdown]
-# Of a density regression nothing is born, but components that had no rows get some, and codes move as far as the sums over the earlier rows say
+# In a density regression `update` has no births, but components that had no rows get some, and codes move as far as the sums over the earlier rows say
 # exactly what that gains. Covariates are measured as the first rows were. Given that, each step is coordinate ascent on the bound of all rows seen;
 # what differs from a fit of all rows is that earlier rows stay in their components.
 
@@ -283,23 +286,15 @@ ax.set(xlabel="workers", ylabel="hours a pass")
 ax.legend()
 
 # %% [markdown]
-# Of density regressions the sums over a batch are counts, S statistics, and H and G at each of B places of q covariates: M (1 + S + 2 q B) + 4
-# numbers for M components, whatever the rows and the number of codes. One response on q lines has S = (q + 2) (q + 3) / 2. That is what the
-# regression above keeps:
+# In density regression the sums over a batch are counts, S statistics, and H and G at each of B places of q covariates: M (1 + S + 2 q B) + 4
+# numbers for M components, whatever the rows and the number of codes. One response on q lines has S = (q + 2) (q + 3) / 2. Megabytes by
+# components and covariates of 128 places:
 
 # %%
 def message(M, q, B, S):
     return 8.0 * (M * (1 + S + 2 * q * B) + 4)
 
 
-kept = regression._outcome.sums[0]
-q, B, M = kept.H.shape
-sum(np.asarray(values).nbytes for values in kept[:-1]), message(M, q, B, kept.s.shape[1])
-
-# %% [markdown]
-# Megabytes of a message by components and covariates of 128 places, and of the parameters, which go the other way:
-
-# %%
 def of_lines(q):
     return (q + 2) * (q + 3) // 2
 

@@ -5,8 +5,7 @@
 #
 # `y ~ x` fits the whole distribution of y at every x. It is a mixture whose weights depend on x: each atom of the random measure has a
 # component, a weight, and a location among the covariates; at x it counts for its weight times a kernel of the distance from x to its location.
-# Where no atom is near in comparison to the others, the nearest ones still share the whole probability, so that there is a density
-# everywhere.
+# The weights at x are normalized, so that there is a density everywhere: where no atom is near, the nearest ones share the whole probability.
 
 # %%
 import nrmmix as nm
@@ -34,9 +33,9 @@ fit.plot()
 # %% [markdown]
 # ## Can it be trusted?
 #
-# Chains are compared in the curves themselves: the conditional mean and the distribution function at quartiles of the rows near, at five
-# places. The verdict, which the summary ends with and a warning after the fit repeats, reads them beside the number of clusters and the
-# hyperparameters. `log_joint` is the joint density of everything that is drawn, auxiliary variables by their logarithms included.
+# Chains are compared in the curves themselves, at five values of the covariate: in the conditional mean, and in the distribution function at the
+# quartiles of the responses near there. The verdict at the end of the summary uses these, the number of clusters and the hyperparameters; where
+# chains disagree, a warning after the fit repeats it. `q5` and `q95` are posterior quantiles.
 
 # %%
 fit.curve_diagnostics().round(3)
@@ -44,8 +43,8 @@ fit.curve_diagnostics().round(3)
 # %% [markdown]
 # ## Predictions
 #
-# Everything comes with a credible band of the random density: means, quantiles, densities, distribution functions, and the probability
-# to exceed a value:
+# Means, quantiles, densities, distribution functions and the probability to exceed a value all come with 90% credible bands (`interval=` gives
+# another level). Predictions are in the units of the response:
 
 # %%
 at = {"times_ms": [10, 20, 30]}
@@ -64,7 +63,8 @@ fit.contrasts({"times_ms": [20, 30]}, kind="mean", rng=1)
 # ## Widths
 #
 # `width=0.05` fixes one width for all atoms, `width=nm.LogNormal(-3, 1)` samples one, and `nm.PerAtom(values, weights)` gives each atom its
-# own. Integrated autocorrelation times, in sweeps; fewer are better:
+# own. The table has integrated autocorrelation times in sweeps: the shorter,
+# the better the chain mixes.
 
 # %%
 import pandas as pd
@@ -85,7 +85,8 @@ pd.DataFrame({name: 10 * one.diagnostics()["iact"] for name, one in fits.items()
 # locations out of its step, as is done here, does not change that. A short run shows little more than where it started, and its
 # autocorrelation time grows with the length of the run that it is taken from. Widths of atoms have no such step: the width of an atom is
 # integrated out together with its location. Use them unless the shared width itself is what is asked for, and then look at its `ess` and
-# `rhat`. The mass is the slowest of the others; curves depend little on it.
+# `rhat`. Among the other quantities the mass and the number of clusters are the slowest; curves
+# depend little on the mass.
 
 # %%
 fits["shared, sampled"].diagnostics().round(3)
@@ -126,9 +127,10 @@ by_drug.predict({"dose": [2, 8, 2, 8], "drug": ["a", "a", "b", "b"]}, rng=1)
 by_drug.contrasts({"drug": ["a", "b"], "dose": 5}, rng=1)
 
 # %% [markdown]
-# What each covariate matters: the share of rows whose cluster depends on it by the kernel, how far it moves the mean and two quantiles, and
-# the larger R-hat of use and inclusion. `plot("importance")` draws it, and [Several covariates](papers/several_covariates.md) goes through an
-# analysis.
+# `importance()` says how much each covariate matters: `use` is the share of rows whose cluster depends on it by the kernel, `inclusion` the
+# chance, learnt from the data, that an atom depends on it, `effect` how far it moves the mean, `effect_q05` and `effect_q95` how far it
+# moves the 5% and the 95% quantile, and `rhat` the larger R-hat of use and inclusion. `plot("importance")` draws it, and
+# [Several covariates](papers/several_covariates.md) goes through an analysis.
 
 # %%
 by_drug.importance().round(2)
@@ -139,8 +141,8 @@ by_drug.importance().round(2)
 #
 # ## Many rows
 #
-# Rows with equal covariates share their weights, and rows whose covariates are all different make one group each. `groups=` puts the
-# values of the covariate into bins of about as many rows, each at its mean, for the weights; components still see every x as it is:
+# The weights are computed once for each distinct value of the covariate. `groups=` puts the values into bins with about equal numbers of rows, and
+# the weights take all rows of a bin to be at its mean; components still see every x as it is:
 
 # %%
 n = 5000
@@ -162,8 +164,8 @@ scores = {"true density": np.log(truth.density(held_out["time"], held_out["y"]))
 pd.Series(scores, name="held-out log density a row").round(3)
 
 # %% [markdown]
-# `log_density(average="log")` is the mean of the logarithms over draws, as the paper reports, and no greater than the logarithm of the mean
-# density:
+# The fit may score higher than the truth by chance, as only a tenth of the rows is held out. `log_density(average="log")` is the mean of the logarithms
+# over draws, as the paper reports, and no greater than the logarithm of the mean density:
 
 # %%
 dynamic.log_density(held_out, average="log").mean().round(3)
@@ -171,10 +173,22 @@ dynamic.log_density(held_out, average="log").mean().round(3)
 # %% [markdown]
 # ## How well does it predict?
 #
-# Mean log density of held-out rows, in nats, of standardised responses, by the defaults: splits of the motorcycle data and of two tables of
-# statsmodels, simulations of each of the others (`python -m benchmarks.density_regression --json vignettes/results/density_regression.json`).
-# Beside it Gaussian process regression with one noise variance, with a noise variance that changes with the covariates, and a mixture of
-# covariates and response together, conditioned on the covariates.
+# The table compares mean log densities of held-out rows, in nats, of standardised responses: density regression by its defaults, Gaussian process
+# regression (GP) with one noise variance and with one that changes with the covariates, and a mixture of covariates and response together,
+# conditioned on the covariates (`python -m benchmarks.density_regression --json vignettes/results/density_regression.json`). The data are
+#
+# | name | data |
+# |---|---|
+# | motorcycle | random splits of the motorcycle data |
+# | hetero | simulated: a sine curve with normal noise that grows with x |
+# | bimodal | simulated: two lines that move apart, the share of the upper one growing with x |
+# | skew | simulated: a line with gamma noise |
+# | two | simulated: two covariates, a sine curve in one, a second mode whose share grows with the other |
+# | three | simulated: three covariates, a plane in two, normal noise that grows with the third |
+# | engel | food expenditure and income of 235 households (statsmodels) |
+# | ccard | credit card expenditure, income and age of 72 people (statsmodels) |
+#
+# The last column is the share of held-out rows inside the 90% predictive intervals of density regression.
 
 # %%
 from nrmmix.report.recorded import recorded
@@ -182,7 +196,7 @@ from nrmmix.report.recorded import recorded
 found = recorded("density_regression")
 splits = pd.DataFrame(found["results"]["splits"])
 methods = ["density regression", "GP", "heteroscedastic GP", "joint mixture"]
-lines = ["| data | " + " | ".join(methods) + " | rows inside 90% bands |", "|---" * (len(methods) + 2) + "|"]
+lines = ["| data | " + " | ".join(methods) + " | rows inside 90% intervals |", "|---" * (len(methods) + 2) + "|"]
 for name, row in splits.groupby("set", sort=False)[[*methods, "cover"]].mean().iterrows():
     best = row[methods].idxmax()
     cells = [f"**{row[method]:.2f}**" if method == best else f"{row[method]:.2f}" for method in methods]
@@ -190,7 +204,8 @@ for name, row in splits.groupby("set", sort=False)[[*methods, "cover"]].mean().i
 print("\n".join(lines))
 
 # %% [markdown]
-# Differences from the best of the others, split by split: mean, standard error, and what that says where two standard errors decide.
+# The differences of density regression from the best of the others, split by split, with their mean and standard error. It is called better, or not
+# better, where the mean is more than two standard errors from zero; splits of the same data share rows, so that their standard errors are rough.
 
 # %%
 from nrmmix.report.claims import verdict
@@ -207,5 +222,5 @@ pd.DataFrame(rows).T
 print(f"{splits['split'].nunique()} splits; commit {found['commit'][:7]}, {found['date']}, {found['machine']['processor']}")
 
 # %% [markdown]
-# Where a smooth mean with normal noise is the truth, a Gaussian process whose noise may change is as good or a little better; where it is
-# not, much worse. More tables of several covariates are in [Several covariates](papers/several_covariates.md).
+# Where the truth is a smooth mean with normal noise (hetero, three), a Gaussian process whose noise may change is as good or a little better; where
+# the response has two modes (bimodal, two), it is much worse. More tables of several covariates are in [Several covariates](papers/several_covariates.md).

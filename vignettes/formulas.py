@@ -88,6 +88,8 @@ nm.Model("visits ~ 1", {"visits": visits}).n_obs
 # Typing errors and codes for missing values would set the scale of default priors and the range of covariates. A warning names values that lie
 # far from all others (ten quartile ranges beyond a quartile, and ten times as far as any value before them), and defaults are computed from the
 # other values. The rows still count, and are clusters of their own where nothing is near them. Long tails and small distant groups are left alone.
+# Two more warnings ask about rows that are the same as others in all that the formula names, as a join or a bootstrap leaves them, where these are
+# half of the rows or more, and about factors that have a level for nearly every row, as the number of a patient is.
 
 # %%
 coded = mcycle.copy()

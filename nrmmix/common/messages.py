@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
 LONGEST, MAX_NAMES = 60, 20  # characters of a value, and names, that a message shows
+SEPARATORS = (";", "\t", "|", ",", " ")  # of files, that a table may have been read without
 MIN_LETTERS, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
 
 
@@ -158,7 +159,28 @@ def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> 
     letters = f" ({foreign})" if foreign else ""  # some look like others
     near = nearest(name, known)
     hint = "" if near is None else f" Did you mean {near!r}?"
-    return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")
+    columns = f"The columns are {listed(known)}" if len(known) != 1 else f"The only column is {known[0]!r}"
+    return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} {columns}.{_misread(name, known)}")
+
+
+def _misread(name: str, known: Sequence[str]) -> str:
+    """Return how to read the file of a table whose names look like a whole line, or like values; else nothing."""
+    if len(known) == 1 and name != (line := str(known[0])):
+        sep = next((sep for sep in SEPARATORS if name in map(str.strip, line.split(sep))), None)
+        if sep is not None:
+            given, word = {" ": (r"sep=r'\s+'", "space"), "\t": ("sep='\\t'", "tab")}.get(sep, (f"sep={sep!r}", repr(sep)))
+            return f" It looks like a whole line: read the file with {given} (on the command line --sep {word})."
+    if _are_values(known):
+        return " These look like values: has the file no line of names? Then give them, as by pandas.read_csv(file, names=[...])."
+    return ""
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Whether names are numbers, fractions among them: whole ones alone may be meant as names."""
+    try:
+        return not all([float(name).is_integer() for name in names])  # a list: every one must be a number
+    except (ValueError, OverflowError):
+        return False
 
 
 def _slips(a: str, b: str) -> int:

@@ -7,19 +7,32 @@ from typing import Any
 
 import numpy as np
 
+from nrmmix.common.warnings import warn
 from nrmmix.model.families.blocks import Blocks
 from nrmmix.model.families.regression import Regression
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.frame.streaming import StreamedFrame
-from nrmmix.model.frame.unusual import FarValues, counted, fences_of, warn_of_far, warn_of_ties
+from nrmmix.model.frame.unusual import (
+    ENOUGH,
+    FarValues,
+    counted,
+    fences_of,
+    may_repeat,
+    never_repeats,
+    warn_of_copies,
+    warn_of_far,
+    warn_of_ties,
+)
 
 RESPONSE, INPUT, COVARIATE = range(3)  # sides of a frame; a place is a side and the number of a column there
+MAX_LEVELS = 0.5  # levels of a covariate for each row, beyond which it may be the name of the row
 
 
 def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
-    """Warn of ties among continuous responses, and of values far from all others among responses, covariates and inputs of regressions.
+    """Warn of ties among continuous responses, copies of rows, and values far from all others.
 
+    The latter are looked for among covariates and inputs of regressions too; covariates with a level for nearly every row are named.
     Rows that are not in memory are gone through once more where there are any, to name the rows.  Of sparse counts, and of rows whose
     values have not been counted, nothing is said.
     """
@@ -50,6 +63,14 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
         return found
 
     warn_of_ties({name: columns[place] for name, place in continuous.items()}, None if are_exact else recount)
+    if continuous and not frame.is_streamed and frame.weight is None:
+        _warn_of_copies(frame, {j: columns[RESPONSE, j] for _, j in continuous.values()})
+    for name, is_category, levels in zip(frame.covariate_names, frame.is_category, _n_levels(frame), strict=True):
+        if is_category and frame.n_used >= ENOUGH and levels > MAX_LEVELS * frame.n_used:
+            warn(
+                f"covariate {name!r} has {levels:,} levels in {frame.n_used:,} rows: does it number or name the rows? Most levels have "
+                "one row, and say nothing of others; leave it out, or join levels."
+            )
     ends = {place: own for place, column in columns.items() if (own := fences_of(*column)).most < np.inf}
     if not ends:
         return
@@ -60,6 +81,21 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     of_numbers, of_inputs = ({name: far[place] for name, place in side.items() if place in far} for side in (numbers, inputs))
     warn_of_far(of_numbers, "defaults of priors take their centre and scale from the other rows")
     warn_of_far(of_inputs, "covariates are scaled by the other rows")
+
+
+def _n_levels(frame: ModelFrame) -> list[int]:
+    """Number of levels of each covariate that is a category; 0 of others."""
+    return [len(frame.covariate_columns[columns[0]] or ()) if len(columns := frame.columns_of_covariates[name]) == 1 else 0
+            for name in frame.covariate_names]
+
+
+def _warn_of_copies(frame: ModelFrame, continuous: Mapping[int, Counted]) -> None:
+    """Warn of copies of rows, told by continuous responses that are columns as they are: a formula may give many rows one value."""
+    if not all(map(may_repeat, continuous.values())):
+        return
+    if any(never_repeats(one) for j, one in continuous.items() if frame.parts_of_responses[j].is_plain):
+        sides = (frame.seen, frame.inputs, frame.covariates)
+        warn_of_copies(np.column_stack([side for side in sides if side is not None]))
 
 
 def _counted(frame: Any, places: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Counted], bool]:

@@ -401,6 +401,11 @@ def guard(action: Callable[..., Any], *arguments: Any) -> Any:
         piece = f" piece {origin.code[origin.start : origin.end]!r}" if origin is not None else ""
         cause = error.__cause__ or error  # of the function that patsy called
         message = getattr(cause, "message", str(cause)).removesuffix(", and I'm not sure how to handle them. (Patches accepted!)")
+        if "outermost knots" in message:
+            message = (
+                f"{message}. A B-spline is defined between the least and the largest value of the rows of the fit, or bounds: write "
+                "bs(x, df=4, lower_bound=0, upper_bound=9), or cr(x, df=4), which goes on in lines"
+            )
         raise ValueError(f"The formula{piece} cannot be evaluated: {message}.") from error
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import plain, printable, shown
 from nrmmix.common.warnings import warn
@@ -37,6 +38,7 @@ MAX_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, o
 OF_SQUARE = 32.0
 
 REPEATED, MIN_REPEATED_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on they are rounded
+COPIED = 0.5  # share of the rows that are the same as others from which on they may be copies
 MAX_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
 
 Recount: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # values and how many rows have each, by name
@@ -189,14 +191,14 @@ def rounding_unit(values: np.ndarray) -> float:
     return rounding_of(counted(values))
 
 
-def rounding_of(column: Counted) -> float:
-    """Return the rounding unit of a column by its values."""
+def rounding_of(column: Counted, repeated: float = REPEATED) -> float:
+    """Return the rounding unit of a column by its values, where others have those of a share of the rows; 0 if there is none."""
     found = ties(column)
     if found is not None and not found.is_discrete:
         column = column.without(np.isin(column.values, found.values[found.is_mass]))
     distinct, counts = column
     n = counts.sum()
-    if n < ENOUGH or len(distinct) < MIN_REPEATED_VALUES or counts[counts > 1].sum() < REPEATED * n:
+    if n < ENOUGH or len(distinct) < MIN_REPEATED_VALUES or counts[counts > 1].sum() < repeated * n:
         return 0.0
     steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MAX_UNITS
     if len(steps) > MAX_UNITS:
@@ -256,6 +258,30 @@ def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> s
     return (
         f" Where {printable(name)} is a measurement that is rounded to {unit:.6g}, interval(low, high) on the left of the formula, with "
         f"columns of {printable(name)} - {unit / 2:.6g} and {printable(name)} + {unit / 2:.6g}, has chains draw the values before rounding."
+    )
+
+
+def may_repeat(column: Counted) -> bool:
+    """Whether values of a column are the same as others in as many rows as where rows are copies."""
+    return bool(column.sizes.sum() >= ENOUGH and column.sizes[column.sizes > 1].sum() >= COPIED * column.sizes.sum())
+
+
+def never_repeats(column: Counted) -> bool:
+    """Whether a column holds measurements that are neither rounded nor ties, so that values are the same in copies of rows alone."""
+    return ties(column) is None and rounding_of(column, COPIED) == 0.0
+
+
+def warn_of_copies(rows: np.ndarray) -> None:
+    """Warn where half of the complete rows (n, d) or more hold the same values as others."""
+    table = pd.DataFrame(rows[~np.isnan(rows).any(axis=1)])
+    repeated, n = int(table.duplicated(keep=False).sum()), len(table)
+    if n < ENOUGH or repeated < COPIED * n:
+        return
+    distinct = n - int(table.duplicated().sum())
+    warn(
+        f"{repeated:,} of {n:,} rows are the same as others in all that the formula names, and {distinct:,} are distinct: are they copies, "
+        "by a join or a bootstrap? A continuous family takes copies for clusters of single values and for further evidence; "
+        "data.drop_duplicates() leaves one of each."
     )
 
 
