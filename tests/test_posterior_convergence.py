@@ -129,3 +129,11 @@ def test_constant_values_agree_if_they_are_the_same():
     assert not agreed(evidence._replace(n_draws=20), same) and "cannot be judged" in verdict(evidence._replace(n_draws=20), same)
     assert not agreed(evidence._replace(objection="Do not trust it."), same)
     assert pd.isna(same["rhat"]).all() and not converged(same), "numbers alone do not say how many draws there were"
+
+
+@pytest.mark.parametrize(("init", "together"), [("one", True), (np.repeat([0, 1], 30), True), ("spread", False), ("sequential", False)])
+def test_chains_that_start_from_one_partition_are_said_to(init, together):
+    """They may agree on a mode that none of them leaves, which no diagnostic sees."""
+    fit = nm.Model(data=groups(), family=KNOWN).fit("split_merge", draws=40, tune=40, chains=2, rng=1, init=init)
+    assert ("All chains have started from one partition" in said(fit)) is together
+    assert "started from one" not in said(nm.Model(data=groups(), family=KNOWN).fit(draws=40, tune=40, chains=1, rng=1, init=init))

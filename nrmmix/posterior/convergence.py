@@ -23,6 +23,7 @@ LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for
 DENSITY = "log density"  # how rows of the diagnostics of a density begin
 WARN_FROM = 100  # draws a chain; nobody takes fewer for a result
 ALONE = "Whether other chains would agree is not known: there is one; use chains=4."
+TOGETHER = "All chains have started from one partition: leave init= out to see whether others come to the same."
 ELSEWHERE = "Start elsewhere (init=), or with other moves (method=)."
 
 
@@ -55,6 +56,7 @@ class Evidence(NamedTuple):
     seconds: float = 0.0  # of sampling
     by_itself: bool = False  # whether the run was to find its length itself
     limit: float = 0.0  # seconds of the time limit, where that has ended it
+    one_start: bool = False  # whether all chains started from the same partition
 
     @property
     def clean(self) -> bool:
@@ -123,7 +125,7 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
     'Convergence cannot be judged from 3 draws a chain. Run longer: tune=500, draws=1000.'
     """
     varied = quantities.dropna(subset=["ess"])
-    alone = ALONE if evidence.n_chains == 1 else ""
+    alone = ALONE if evidence.n_chains == 1 else TOGETHER if evidence.one_start and not evidence.objection else ""
     if evidence.n_draws < 4:
         few = f"Convergence cannot be judged from {evidence.n_draws} draws a chain."
         return _joined(evidence.bias, few, _end(evidence), _remedy(evidence, 1.0))
