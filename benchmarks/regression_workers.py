@@ -1,21 +1,23 @@
 """What of a pass of a density regression is done by workers, and what travels: CPU seconds, bytes.
 
-    python -m benchmarks.regression_workers [--rows N ...] [--components M ...] [--workers W] [--clock] [--passes N] [--runs N]
+    python -m benchmarks.regression_workers [--rows N ...] [--components M ...] [--clock N ...] [--workers W] [--json FILE.json]
 
 Of a simulated table of six covariates, in 20 rounds of W batches, coordinate ascent from one start: CPU microseconds a row and pass of
 the visits, which workers do, and of all else, which the process of the fit does between them; the share of the latter, and how many times
 as fast W workers can be at most by these two, (visits + rest) / (visits / W + rest).  Nothing is said of what the workers wait for.  Of a
 message its bytes, as it is sent, and by the formula of `message`; milliseconds of a sum of two messages.
 
-With `--clock`, seconds of the same passes by the clock, for one process, W threads and W processes of a Dask cluster on this machine, and
-how many times as fast as the first the others are; for what the machine can do, the same of W processes that do all passes each, W times
-the work, and know nothing of each other.  Medians of runs that take turns, three of five passes each if nothing else is said.  A round has
-a twentieth of the rows: what is done between rounds, and what travels, is the smaller a share the more rows there are.
+Of the numbers of rows of `--clock` seconds of the same passes by the clock, of the fewest components, for one process, W threads and W
+processes of a Dask cluster on this machine, and how many times as fast as the first the others are; for what the machine can do, the same
+of W processes that do all passes each, W times the work, and know nothing of each other.  Medians of three runs that take turns, of two
+passes each.  A round has a twentieth of the rows: what is done between rounds, and what travels, is the smaller a share the more rows there
+are.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import pickle
 import statistics
@@ -27,6 +29,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 import nrmmix as nm
+from benchmarks import record
 from benchmarks.variational_regression import simulated
 from nrmmix.inference.executors import Dask, OneProcess, Span, Threads
 from nrmmix.inference.variational_regression.climb import Climb
@@ -36,6 +39,7 @@ from nrmmix.inference.variational_regression.start import cut
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 ROUNDS, START = 20, 5000  # rounds of a pass, rows that a start is found on
+PASSES, CLOCKED, RUNS = 5, 2, 3  # passes whose work is measured, those that are clocked, and how often
 
 
 class Measured(OneProcess):
@@ -162,12 +166,15 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[100_000, 400_000])
     parser.add_argument("--components", type=int, nargs="*", default=[40, 100])
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--clock", action="store_true")
-    parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--clock", type=lambda text: int(float(text)), nargs="*", default=[])
+    record.option(parser)
     given = parser.parse_args()
-    for n in given.rows:
-        for components in given.components:
-            asked = n, components, given.workers, given.passes
-            figures = by_the_clock(*asked, given.runs) if given.clock else measured(*asked)
-            print("  ".join(f"{name} {value:.4g}" for name, value in figures.items()), flush=True)
+    results: dict[str, list[dict[str, float]]] = {"work": [], "clock": []}
+    for table, sizes, components in (("work", given.rows, given.components), ("clock", given.clock, [min(given.components)])):
+        for n, m in itertools.product(sizes, components):
+            row = measured(n, m, given.workers, PASSES) if table == "work" else by_the_clock(n, m, given.workers, CLOCKED, RUNS)
+            results[table].append(row)
+            print("  ".join(f"{name} {value:.4g}" for name, value in row.items()), flush=True)
+    if given.json:
+        settings = {"workers": given.workers, "rounds": ROUNDS, "passes": PASSES, "clocked passes": CLOCKED, "runs": RUNS}
+        record.write(given.json, "regression_workers", settings, {table: rows for table, rows in results.items() if rows})

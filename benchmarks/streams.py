@@ -1,11 +1,12 @@
 """Variational inference beyond memory and beyond one process: CPU time of a row and pass, peak memory, what two processes gain.
 
-    python -m benchmarks.streams [pass memory scaling messages ...] [--rows 5000000] [--folder FOLDER]
+    python -m benchmarks.streams [pass memory scaling messages ...] [--rows 5000000] [--folder FOLDER] [--json FILE.json]
 
 `pass`: a Parquet file of so many rows of 16 responses and half of it, 20 components of full covariance; CPU microseconds a row and pass, of
-reading alone and of the rest, and peak memory above that of the imports.  `memory`: a fit in a process that may not take as much
-address space as the file has bytes.  `scaling`: the same passes by one and two processes of a Dask cluster on this machine, beside what two
-independent processes gain here.  `messages`: sizes and times behind the projection of `docs/beyond_memory.md`.
+reading alone and of the rest, of the pass before the fit, and peak memory above that of the imports.  `memory`: a fit in a process that may
+not take as much address space as the file has bytes.  `scaling`: the same passes of a fifth of the rows by one and two processes of a Dask
+cluster on this machine, beside what two independent processes gain here.  `messages`: sizes and times behind the projection of
+`docs/beyond_memory.md`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nrmmix as nm
+from benchmarks import record
 from nrmmix.common.machine import one_blas_thread
 from nrmmix.inference.executors import OneProcess, Span, executor_of
 from nrmmix.inference.variational.climb import Climb, Settings
@@ -74,15 +78,16 @@ def started(model: Any, executor: OneProcess, components: int = K) -> Climb:
     return Climb(memory, Settings(10**6, 0.0), np.random.default_rng(2))
 
 
-def of_a_pass(folder: Path, n: int = 5_000_000, passes: int = 3) -> None:
-    above = peak()
+def of_a_pass(folder: Path, n: int, passes: int = 3) -> list[dict[str, float]]:
+    """CPU microseconds a row and pass, and what is reading of it, of half of the rows and of all."""
+    above, found = peak(), []
     for rows in (n // 2, n):
         path = folder / f"{rows}.parquet"
         if not path.exists():
             _in_process(write, path, rows)
         begun = cpu()
         model = nm.Model(formula(), path)
-        print(f"{rows:,} x {D}, {path.stat().st_size / 1e6:.0f} MB: model made in {cpu() - begun:.1f} CPU s", flush=True)
+        before = (cpu() - begun) / rows
         with OneProcess().open() as one:
             climb = started(model, one)
             climb.one_pass()
@@ -94,22 +99,26 @@ def of_a_pass(folder: Path, n: int = 5_000_000, passes: int = 3) -> None:
             for span in climb.memory.batches.spans:
                 climb.memory.batches.rows.part(span.first, span.last)
             reading = (cpu() - begun) / rows
-        print(
-            f"  {climb.memory.n_components} components: {1e6 * whole:.2f} CPU us a row and pass, reading {1e6 * reading:.2f}, "
-            f"the rest {1e6 * (whole - reading):.2f}; peak {(peak() - above) / 1e6:.0f} MB above the imports", flush=True,
-        )
+        found.append(said({
+            "rows": rows, "MB": path.stat().st_size / 1e6, "components": climb.memory.n_components, "us a row and pass": 1e6 * whole,
+            "of these reading": 1e6 * reading, "us a row before the fit": 1e6 * before, "peak MB above the imports": (peak() - above) / 1e6,
+        }))
+    return found
 
 
-def _in_process(function: Any, *arguments: Any) -> None:
-    """What memory it takes is not this process's."""
-    process = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"{function.__name__} ended with {process.exitcode}")
+def said(row: dict[str, float]) -> dict[str, float]:
+    """Print a row of a table, and give it back."""
+    print("  ".join(f"{name} {value:,.4g}" for name, value in row.items()), flush=True)
+    return row
 
 
-def _limited(path: Path, extra: float) -> None:
+def _in_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a process of its own: what memory it takes is not this process's."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as one:
+        return one.submit(function, *arguments).result()
+
+
+def _limited(path: Path, extra: float) -> dict[str, float]:
     few = path.with_name("few.parquet")
     write(few, 5000)
     method = nm.MemoizedVB(components=K, births=False, passes=3)
@@ -118,18 +127,18 @@ def _limited(path: Path, extra: float) -> None:
     space = 1024 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * 4  # pages of 4,096 bytes
     resource.setrlimit(resource.RLIMIT_AS, (int(space + extra), int(space + extra)))
     fit = nm.fit(formula(), path, method=method, rng=1)
-    print(
-        f"file of {path.stat().st_size / 1e6:.0f} MB, {extra / 1e6:.0f} MB of address space beyond the imports: {fit.model.n_obs:,} rows, "
-        f"{len(fit.passes)} passes, {fit.n_clusters} clusters, peak {(peak() - before) / 1e6:.0f} MB above the imports", flush=True,
-    )
+    return {
+        "rows": fit.model.n_obs, "MB": path.stat().st_size / 1e6, "MB of address space": extra / 1e6, "passes": len(fit.passes),
+        "clusters": fit.n_clusters, "peak MB above the imports": (peak() - before) / 1e6,
+    }
 
 
-def memory(folder: Path, n: int = 5_000_000, extra: float = 400e6) -> None:
+def memory(folder: Path, n: int, extra: float = 400e6) -> list[dict[str, float]]:
     """A limit of address space that the file alone would break."""
     path = folder / f"{n}.parquet"
     if not path.exists():
         _in_process(write, path, n)
-    _in_process(_limited, path, extra)
+    return [said(_in_process(_limited, path, extra))]
 
 
 def _climb(model: Any, executor: OneProcess, rows: int) -> Climb:
@@ -163,14 +172,15 @@ def _alone(path: Path, rows: int, passes: int, ready: Any = None, results: Any =
     return took
 
 
-def scaling(folder: Path, n: int = 1_000_000, passes: int = 3) -> None:
+def scaling(folder: Path, n: int, passes: int = 3) -> list[dict[str, float]]:
     """Seconds a pass by size of batch: this process, two independent ones at once, and clusters of one and two workers."""
     from distributed import Client, LocalCluster
 
+    n //= 5
     path = folder / f"{n}.parquet"
     if not path.exists():
         _in_process(write, path, n)
-    context, model = multiprocessing.get_context("spawn"), nm.Model(formula(), path)
+    context, model, found = multiprocessing.get_context("spawn"), nm.Model(formula(), path), []
     for rows in (n // 20, n // 80, n // 400):
         alone = _alone(path, rows, passes)
         queue, ready = context.Queue(), context.Barrier(2)
@@ -188,16 +198,17 @@ def scaling(folder: Path, n: int = 1_000_000, passes: int = 3) -> None:
                 climb = _climb(model, run, rows)
                 took[workers] = _seconds(climb, passes)
                 bounds.add(climb.memory.bound())
-        fast = took[1] / took[2]
-        print(
-            f"{n:,} x {D}, batches of {rows:,} rows ({1e3 * alone * rows / n:.0f} ms), five rounds: this process {alone:.2f} s a pass; two "
-            f"independent ones do {gain:.2f} times as much; one worker {took[1]:.2f} s, two {took[2]:.2f} s: {fast:.2f} times as fast, "
-            f"{fast / gain:.2f} of that", flush=True,
-        )
         assert len(bounds) == 1, "bounds of one and two workers differ"
+        fast = took[1] / took[2]
+        found.append(said({
+            "rows": n, "rows of a batch": rows, "seconds of a batch": alone * rows / n, "seconds a pass": alone,
+            "two independent, times the work": gain, "one worker, seconds": took[1], "two workers, seconds": took[2],
+            "two workers, times as fast": fast, "of two independent": fast / gain,
+        }))
+    return found
 
 
-def messages(d: int = 64, components: int = 200, rows: int = 2048) -> dict[str, float]:
+def messages(d: int = 64, components: int = 200, rows: int = 2048) -> list[dict[str, float]]:
     """Sizes and times behind a projection: of d zero-mean responses and so many components."""
     X = np.random.default_rng(1).normal(size=(rows, d))
     model = nm.Model(data=X, family=nm.Gaussian(known_mean=0.0, nu=d + 2.0, scale=np.eye(d)))
@@ -217,29 +228,31 @@ def messages(d: int = 64, components: int = 200, rows: int = 2048) -> dict[str, 
         begun = cpu()
         held.refresh()
         of_factors = cpu() - begun
-    sizes = {"result": float(len(pickle.dumps(found))), "parameters": float(len(pickle.dumps(step)))}
-    out = sizes | {"row": of_row, "sum": of_sum, "factors": of_factors}
-    print(
-        f"d = {d}, {components} components: a result {out['result'] / 1e6:.2f} MB, parameters {out['parameters'] / 1e6:.2f} MB, "
-        f"{1e6 * of_row:.1f} CPU us a row, a sum of two results {1e3 * of_sum:.2f} ms, new factors {1e3 * of_factors:.1f} ms"
-    )
-    return out
+    return [said({
+        "d": d, "components": components, "MB of a result": len(pickle.dumps(found)) / 1e6,
+        "MB of parameters": len(pickle.dumps(step)) / 1e6, "us a row": 1e6 * of_row, "ms of a sum": 1e3 * of_sum,
+        "ms of new factors": 1e3 * of_factors,
+    })]
+
+
+PARTS = {"pass": of_a_pass, "memory": memory, "scaling": scaling, "messages": lambda folder, n: messages()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["pass", "memory", "scaling", "messages"])
+    parser.add_argument("what", nargs="*", default=list(PARTS), metavar=" ".join(PARTS))
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--folder", type=Path, default=None)
+    record.option(parser)
     options = parser.parse_args()
+    if wrong := [what for what in options.what if what not in PARTS]:
+        parser.error(f"there is no {wrong[0]!r}; there are {', '.join(PARTS)}")
     print(f"{os.cpu_count()} processors, Python {sys.version.split()[0]}, NumPy {np.__version__}")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
-        for what in options.what:
-            if what == "messages":
-                messages()
-            else:
-                {"pass": of_a_pass, "memory": memory, "scaling": scaling}[what](folder, options.rows)
+        found = {what: PARTS[what](folder, options.rows) for what in options.what}
+    if options.json:
+        record.write(options.json, "streams", {"rows": options.rows, "responses": D, "components": K}, found)
 
 
 if __name__ == "__main__":
