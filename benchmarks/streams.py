@@ -78,32 +78,36 @@ def started(model: Any, executor: OneProcess, components: int = K) -> Climb:
     return Climb(memory, Settings(10**6, 0.0), np.random.default_rng(2))
 
 
-def of_a_pass(folder: Path, n: int, passes: int = 3) -> list[dict[str, float]]:
+def of_a_pass(folder: Path, n: int) -> list[dict[str, float]]:
     """CPU microseconds a row and pass, and what is reading of it, of half of the rows and of all."""
-    above, found = peak(), []
+    found = []
     for rows in (n // 2, n):
         path = folder / f"{rows}.parquet"
         if not path.exists():
             _in_process(write, path, rows)
-        begun = cpu()
-        model = nm.Model(formula(), path)
-        before = (cpu() - begun) / rows
-        with OneProcess().open() as one:
-            climb = started(model, one)
-            climb.one_pass()
-            begun = cpu()
-            for _ in range(passes):
-                climb.one_pass()
-            whole = (cpu() - begun) / passes / rows
-            begun = cpu()
-            for span in climb.memory.batches.spans:
-                climb.memory.batches.rows.part(span.first, span.last)
-            reading = (cpu() - begun) / rows
-        found.append(said({
-            "rows": rows, "MB": path.stat().st_size / 1e6, "components": climb.memory.n_components, "us a row and pass": 1e6 * whole,
-            "of these reading": 1e6 * reading, "us a row before the fit": 1e6 * before, "peak MB above the imports": (peak() - above) / 1e6,
-        }))
+        found.append(said(_in_process(_passes_over, path, rows)))
     return found
+
+
+def _passes_over(path: Path, rows: int, passes: int = 3) -> dict[str, float]:
+    above, begun = peak(), cpu()
+    model = nm.Model(formula(), path)
+    before = (cpu() - begun) / rows
+    with OneProcess().open() as one:
+        climb = started(model, one)
+        climb.one_pass()
+        begun = cpu()
+        for _ in range(passes):
+            climb.one_pass()
+        whole = (cpu() - begun) / passes / rows
+        begun = cpu()
+        for span in climb.memory.batches.spans:
+            climb.memory.batches.rows.part(span.first, span.last)
+        reading = (cpu() - begun) / rows
+    return {
+        "rows": rows, "MB": path.stat().st_size / 1e6, "components": climb.memory.n_components, "us a row and pass": 1e6 * whole,
+        "of these reading": 1e6 * reading, "us a row before the fit": 1e6 * before, "peak MB above the imports": (peak() - above) / 1e6,
+    }
 
 
 def said(row: dict[str, float]) -> dict[str, float]:
