@@ -214,53 +214,75 @@ pd.DataFrame(seen, columns=["rows", "true clusters", "clusters", "bound a row"])
 # %% [markdown]
 # ## What it takes
 #
-# `python -m benchmarks.streams` measures. On a machine of two processors that others used as well, of rows of 16 responses in Parquet, 20 components
-# of full covariance:
+# The figures are those of `python -m benchmarks.streams pass memory messages`, `python -m benchmarks.regression_workers --rows 1e5 4e5 1e6 --clock 2e6` and
+# `python -m benchmarks.variational_regression --files 1e6`, each with `--json`. `python -m benchmarks.streams scaling` runs one and two workers of a
+# Dask cluster on your machine.
+
+# %%
+from nrmmix.report.recorded import recorded
+
+clusterings, regressions = recorded("streams"), recorded("regression_workers")
+whole, limited, of_64 = clusterings["results"]["pass"], clusterings["results"]["memory"][0], clusterings["results"]["messages"][0]
+work, (clock,) = pd.DataFrame(regressions["results"]["work"]), regressions["results"]["clock"]
+files = recorded("variational_files")["results"]["files"]
+
+
+def table(head, rows):
+    return "\n".join(["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows)])
+
+
+of_files = table(
+    ["rows", "MB of the file", "CPU microseconds a row and pass", "of these reading", "peak MB above the imports"],
+    [[f"{one['rows']:,}", f"{one['MB']:.0f}", f"{one['us a row and pass']:.2f}", f"{one['of these reading']:.2f}",
+      f"{one['peak MB above the imports']:.0f}"] for one in whole],
+)
+of_lines = table(
+    ["rows", "MB of the file", "CPU microseconds a row and pass", "of these reading", "before the first pass", "peak MB above the imports"],
+    [[f"{one['rows']:,}", f"{one['file']:.0f}", f"{one['microseconds']:.1f}", f"{one['reading']:.1f}", f"{one['before']:.1f}",
+      f"{one['megabytes']:.0f}"] for one in files],
+)
+of_visits = table(
+    ["rows", "components", "visits, by workers", "all else", "its share", "two workers at most, times as fast"],
+    [[f"{one.rows:,}", f"{one.components}", f"{one.visits:.2f}", f"{one.rest:.2f}", f"{one.share:.2f}", f"{one.most:.2f}"]
+     for one in work.rename(columns={"at most": "most"}).itertuples()],
+)
+
+# %% [prose]
+# Rows of 16 responses in Parquet, 20 components of full covariance, on a machine of {clusterings['machine']['cores']} processors
+# that others used as well:
 #
-# | rows | CPU microseconds a row and pass | of these reading | peak memory above the imports |
-# |---|---|---|---|
-# | 2,500,000 (399 MB) | 2.28 | 1.18 | 99 MB |
-# | 5,000,000 (798 MB) | 2.51 | 1.14 | 126 MB |
+# {of_files}
 #
-# In a process that may take 400 MB of address space beyond its imports a fit of the file of 798 MB has its peak at 94 MB. Before the first pass the
-# source is gone through at 3.6 CPU microseconds a row.
+# In a process that may take {limited['MB of address space']:.0f} MB of address space beyond its imports a fit of the file of {limited['MB']:.0f} MB has its
+# peak at {limited['peak MB above the imports']:.0f} MB. Before the first pass the source is gone through at {whole[-1]['us a row before the fit']:.1f} CPU microseconds a row.
 #
-# Density regression by 30 components on six covariates (`python -m benchmarks.variational_regression --files 1e6`), a million rows, 60 MB: 4.7 CPU
-# microseconds a row and pass, of these 3.0 reading, and 4.7 a row before the fit; the peak of memory is 78 MB above the imports. Four million rows,
-# 241 MB: 5.3, 2.7, 5.2 and 88 MB.
+# Density regression of six covariates, by 30 components:
 #
-# Two workers beside one, and beside what two independent processes do of the same work at once (`python -m benchmarks.streams scaling --rows
-# 2000000`, five rounds a pass): with batches of 100,000 rows (0.12 s) 1.74 times as fast, 0.88 of the 1.99 times of independent processes; with
-# 25,000 (0.03 s) 1.56, 1.08 of their 1.45; with 5,000 (0.01 s) 1.44, 0.99 of their 1.45, for that many small batches cost twice as much anyway.
-# A round costs 30 ms beside its visits, so what is lost falls with the work of a round.
+# {of_lines}
 #
-# How many workers pay depends on what the process of the fit does between the rounds. `python -m benchmarks.regression_workers --rows 1e5 4e5 1e6`
-# counts the CPU seconds of both, of density regression in memory with six covariates, in 20 rounds of two batches (microseconds a row and pass; the
-# machine was busy, so trust the shares):
+# How many workers pay depends on what the process of the fit does between the rounds: CPU microseconds a row and pass of both, of density
+# regression in memory with six covariates, in 20 rounds of two batches:
 #
-# | rows | components | visits, by workers | all else | its share | two workers at most |
-# |---|---|---|---|---|---|
-# | 100,000 | 40; 100 | 1.18; 2.32 | 0.54; 0.75 | 0.31; 0.24 | 1.52; 1.61 times as fast |
-# | 400,000 | 40; 100 | 1.22; 2.42 | 0.17; 0.27 | 0.12; 0.10 | 1.79; 1.82 |
-# | 1,000,000 | 40; 100 | 1.10; 2.55 | 0.07; 0.11 | 0.06; 0.04 | 1.89; 1.92 |
+# {of_visits}
 #
-# By the clock, of two million rows and 40 components (`--rows 2e6 --components 40 --clock --passes 2`, medians of three runs), two threads
-# are 1.73 times as fast as one process; two processes that know nothing of each other do 1.77 times the work of one here. Two processes of a Dask
-# cluster on the same two cores are slower than one, 0.82 times as fast: a round is 0.11 s of work, and with what it sends takes Dask 0.08 s more.
+# By the clock, of {clock['rows']:,} rows and {clock['components']} components (medians of {regressions['settings']['runs']} runs), two threads are {clock['threads, times as fast']:.2f} times as
+# fast as one process; two processes that know nothing of each other do {clock['independent, times as fast']:.2f} times the work of one here. Two processes of a
+# Dask cluster on the same two cores are {clock['processes, times as fast']:.2f} times as fast as one: beside its visits a round has what it sends.
 #
 # ## A projection
 #
 # For 1e9 rows of 64 responses and 200 components of full covariance with a known mean. A result of a batch has K (S + 2) numbers, S = 2,080
-# statistics: 3.3 MB, and as much go out as parameters. Visiting a row takes 76 CPU microseconds (measured on a busy machine), so that a batch of
-# 65,536 rows takes 5 s. The 15,259 batches sent one by one would bring 51 GB a pass to the process of the fit; summed in a tree on the workers it
-# is one result a round. Beside the visits a round has its tasks (5 ms of the scheduler each, what was measured on that machine), the parameters,
-# which go from worker to worker, and the levels of the tree, each with one transfer at 1 Gbit/s and one sum. Reading is left out.
+# statistics: {of_64['MB of a result']:.1f} MB, and as much go out as parameters. Visiting a row takes {of_64['us a row']:.0f} CPU microseconds, so that a batch of
+# 65,536 rows takes {65_536e-6 * of_64['us a row']:.1f} s. The 15,259 batches sent one by one would bring 51 GB a pass to the process of the fit; summed in a tree on the
+# workers it is one result a round. Beside the visits a round has its tasks (5 ms of the scheduler each is assumed), the parameters, which go from worker to
+# worker, and the levels of the tree, each with one transfer at 1 Gbit/s and one sum. Reading is left out.
 
 # %%
 rows, d, K = 1e9, 64, 200
 S = d * (d + 1) // 2
 result = 8.0 * K * (S + 2)
-batches, rounds, second_of_row, bandwidth, of_task, of_sum, of_factors = int(np.ceil(rows / 65_536)), 20, 76e-6, 125e6, 5e-3, 1e-3, 0.03
+batches, rounds, bandwidth, of_task = int(np.ceil(rows / 65_536)), 20, 125e6, 5e-3
+second_of_row, of_sum, of_factors = 1e-6 * of_64["us a row"], 1e-3 * of_64["ms of a sum"], 1e-3 * of_64["ms of new factors"]
 
 
 def seconds(workers):
@@ -295,22 +317,26 @@ def message(M, q, B, S):
     return 8.0 * (M * (1 + S + 2 * q * B) + 4)
 
 
-def of_lines(q):
+def n_statistics(q):
     return (q + 2) * (q + 3) // 2
 
 
-sizes = pd.DataFrame({q: [message(M, q, 128, of_lines(q)) / 1e6 for M in (40, 100, 200)] for q in (1, 6, 20)}, index=[40, 100, 200])
+sizes = pd.DataFrame({q: [message(M, q, 128, n_statistics(q)) / 1e6 for M in (40, 100, 200)] for q in (1, 6, 20)}, index=[40, 100, 200])
 sizes.rename_axis(index="components", columns="covariates").round(2)
-
-# %% [markdown]
-# For 1e9 rows, six covariates and 100 components, a visit takes 2.1 CPU microseconds a row and reading 2.7 (both measured, above), a sum of two messages
-# 0.05 ms, and 3 ms are between two rounds (0.06 microseconds a row of a million rows in 20 rounds). All else is as in the projection above, with as
-# much going out as parameters as q B numbers of each component:
 
 # %%
 M, q = 100, 6
-result, parameters = message(M, q, 128, of_lines(q)), 8.0 * M * (q * 128 + of_lines(q) + 2)
-second_of_row, of_sum, of_factors, each = 4.8e-6, 0.05e-3, 3e-3, batches / rounds
+million = work[(work["rows"] == 1_000_000) & (work["components"] == M)].iloc[0]
+second_of_row = 1e-6 * (million["visits"] + files[0]["reading"])
+of_sum, of_factors, each = 1e-3 * million["sum, ms"], 1e-6 * million["rest"] * million["rows"] / 20, batches / rounds
+
+# %% [prose]
+# For 1e9 rows, six covariates and {M} components, a visit takes {million['visits']:.1f} CPU microseconds a row and reading {files[0]['reading']:.1f} (both measured, above), a
+# sum of two messages {1e3 * of_sum:.2f} ms, and {1e3 * of_factors:.0f} ms are between two rounds (as of a million rows in 20 rounds). All else is as in the projection
+# above, with as much going out as parameters as q B numbers of each component:
+
+# %%
+result, parameters = message(M, q, 128, n_statistics(q)), 8.0 * M * (q * 128 + n_statistics(q) + 2)
 
 
 def seconds_of_regression(workers):
@@ -326,8 +352,8 @@ pd.DataFrame({
     "GB a pass to the fit": rounds * result / 1e9, "GB one by one": batches * result / 1e9,
 }, index=pd.Index(workers, name="workers")).round(3)
 
-# %% [markdown]
-# A visit is so short here (0.3 s a batch) that the scheduler's 5 ms a task are what is left with 100 workers: batches of more rows, `round_size=` as
+# %% [prose]
+# A visit is so short here ({65_536 * second_of_row:.1f} s a batch) that the scheduler's 5 ms a task are what is left with 100 workers: batches of more rows, `round_size=` as
 # many as workers, help where there is memory for them.
 
 # %% [markdown]
