@@ -27,7 +27,7 @@ def mixture():
 
 ROW = {"x": [0.5], "g": ["a"]}
 NEW = {
-    "missing column": ({"x": [0.5]}, ValueError, "no column 'g' in the new data. The columns are x"),
+    "missing column": ({"x": [0.5]}, ValueError, "no column 'g' in the new data. The only column is 'x'"),
     "misspelt column": ({"x": [0.5], "G": ["a"]}, ValueError, "no column 'g' in the new data"),
     "text": ({"x": ["half"], "g": ["a"]}, ValueError, r"column 'x' holds 'half' \(str\) in row 0"),
     "dates": ({"x": pd.to_datetime(["2020"]), "g": ["a"]}, ValueError, "column 'x' holds Timestamp.*time since"),

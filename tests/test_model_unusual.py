@@ -285,6 +285,10 @@ def test_rows_that_are_no_copies():
     assert not said("a ~ 1", pd.concat([few, few.head(15)], ignore_index=True))[1]
     assert not said("a ~ 1", table, weights=np.full(len(table), 2))[1]
     assert not said("times_ms ~ 1", nm.datasets.load_mcycle())[1], "half of the times are rounded to that of another"
+    waits = nm.datasets.load_faithful()[["waiting_min"]].astype(float)
+    waits.iloc[7] = 1e7
+    _, (message,) = said("waiting_min ~ 1", waits)
+    assert "quartile ranges away" in message, "whole minutes are no copies, whatever lies far from them"
 
 
 def test_codes_are_distinct():

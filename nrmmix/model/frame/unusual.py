@@ -268,7 +268,8 @@ def may_repeat(column: Counted) -> bool:
 
 def never_repeats(column: Counted) -> bool:
     """Whether a column holds measurements that are neither rounded nor ties, so that values are the same in copies of rows alone."""
-    return ties(column) is None and rounding_of(column, COPIED) == 0.0
+    usual = column.without(fences_of(*column).far(column.values))  # which would hide the unit of the others
+    return ties(usual) is None and rounding_of(usual, COPIED) == 0.0
 
 
 def warn_of_copies(rows: np.ndarray) -> None:
