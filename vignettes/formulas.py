@@ -89,7 +89,7 @@ nm.Model("visits ~ 1", {"visits": visits}).n_obs
 # far from all others (ten quartile ranges beyond a quartile, and ten times as far as any value before them), and defaults are computed from the
 # other values. The rows still count, and are clusters of their own where nothing is near them. Long tails and small distant groups are left alone.
 # Two more warnings ask about rows that are the same as others in all that the formula names, as a join or a bootstrap leaves them, where these are
-# half of the rows or more, and about factors that have a level for nearly every row, as the number of a patient is.
+# half of the rows or more, and about factors with more levels than half of the rows, as the number of a patient has.
 
 # %%
 coded = mcycle.copy()

@@ -32,7 +32,7 @@ MAX_LEVELS = 0.5  # levels of a covariate for each row, beyond which it may be t
 def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     """Warn of ties among continuous responses, copies of rows, and values far from all others.
 
-    The latter are looked for among covariates and inputs of regressions too; covariates with a level for nearly every row are named.
+    The latter are looked for among covariates and inputs of regressions too; factors with more levels than half of the rows are named.
     Rows that are not in memory are gone through once more where there are any, to name the rows.  Of sparse counts, and of rows whose
     values have not been counted, nothing is said.
     """
