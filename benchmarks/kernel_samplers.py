@@ -2,7 +2,7 @@
 
     [NRMMIX_DATA_DIR=...] python -m benchmarks.kernel_samplers [--splits 2] [--sweeps 4000] [--only motorcycle] [--kernel SE] [--paper]
                                                                [--json FILE.json]
-    python -m benchmarks.kernel_samplers --agreement [--sweeps 20000] [--only motorcycle] [--kernel SE]
+    python -m benchmarks.kernel_samplers --agreement [--sweeps 20000] [--only motorcycle] [--kernel SE] [--json FILE.json]
 
 Held-out log density a row as the log of the mean density over draws and, as the paper has it, the mean of the logs; clusters; integrated
 autocorrelation times of the number of clusters and of the log joint in sweeps; CPU seconds of 100 sweeps; and effective draws a CPU second
@@ -42,6 +42,7 @@ BOX, SE = nm.Box(0.2), nm.SquaredExponential(0.05)
 INFINITE = ("gibbs", "split_merge", "tree", "slice", "sngp")
 FINITE = ("gibbs", "blocked")
 COMPONENTS, CHAINS = 100, 4
+OF_AGREEMENT = ("number of clusters", "mass", "held-out log density a row")
 PRIORS = (
     ("", nm.DirichletProcess(), INFINITE), (f", {COMPONENTS} atoms", nm.FiniteMixture(COMPONENTS, nm.Gamma(1, 1)), FINITE))
 OF_PAPER = (*((label, prior, ("gibbs", "slice", "sngp")) for label, prior, _ in PRIORS[:1]), (*PRIORS[1][:2], ("blocked",)))
@@ -178,7 +179,8 @@ def run(
         record.write(path, "kernel_samplers", settings, results)
 
 
-def agreement(sweeps: int, only: str | None, of_kernel: str | None) -> None:
+def agreement(sweeps: int, only: str | None, of_kernel: str | None, path: str | None = None) -> None:
+    rows = []
     print(f"{CHAINS} chains, {sweeps:,} sweeps; posterior mean (Monte Carlo error), and the difference from Gibbs on that prior in errors")
     for name, kernel_name, cases, pairs in models(only, of_kernel):
         train, test = next(iter(pairs()))
@@ -190,6 +192,12 @@ def agreement(sweeps: int, only: str | None, of_kernel: str | None) -> None:
             apart = [abs(a - c) / math.hypot(b, d) for (a, b), (c, d) in zip(found, reference, strict=True)]
             told = "".join(f"{f'{a:.3f} ({b:.3f}) {z:.1f}':>{w}}" for (a, b), z, w in zip(found, apart, (22, 22, 24), strict=True))
             print(f"  {label:<22}{told}", flush=True)
+            rows.append({
+                "data": name, "kernel": kernel_name, "sampler": label, "quantity": OF_AGREEMENT, "mean": [a for a, _ in found],
+                "error": [b for _, b in found], "apart": apart,
+            })
+    if path is not None:
+        record.write(path, "kernel_samplers", {"agreement": True, "chains": CHAINS, "sweeps": sweeps}, {"agreement": rows})
 
 
 if __name__ == "__main__":
@@ -203,6 +211,6 @@ if __name__ == "__main__":
     record.option(parser)
     chosen = parser.parse_args()
     if chosen.agreement:
-        agreement(chosen.sweeps or 20_000, chosen.only, chosen.kernel)
+        agreement(chosen.sweeps or 20_000, chosen.only, chosen.kernel, chosen.json)
     else:
         run(chosen.splits, chosen.sweeps or 4000, chosen.only, chosen.kernel, chosen.paper, chosen.json)
