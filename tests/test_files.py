@@ -190,11 +190,22 @@ def test_marks_that_may_be_decimal_commas_are_asked_about(tmp_path):
     assert table_of(tmp_path, ["1,234", "2,345"], thousands=",")[0]["v"].tolist() == [1234, 2345]
     assert table_of(tmp_path, ["1,234", "2,345"], decimal=",", sep=";")[0]["v"].tolist() == [1.234, 2.345]
     assert table_of(tmp_path, ["1.234,5", "2.345"], decimal=",", sep=";")[0]["v"].tolist() == [1234.5, 2345]
-    with pytest.raises(ValueError, match="has decimal commas; give --decimal ,"):
-        table_of(tmp_path, ["1,5", "2,25"])
+    for column in (["1,5", "2,25"], ["1,234", "2,345", "6,37"], ["2,698", "0,078"]):  # one of which is of no thousands
+        with pytest.raises(ValueError, match="has decimal commas; give --decimal ,$"):
+            table_of(tmp_path, column)
+        with pytest.raises(ValueError, match=r"in the column 'v', line \d, has ',' elsewhere than between thousands.*--decimal , if it is"):
+            table_of(tmp_path, column, thousands=",")
+    assert table_of(tmp_path, ["12,34,567", "-1,000.5", "7"], thousands=",")[0]["v"].tolist() == [1234567, -1000.5, 7]  # as in India
+    assert table_of(tmp_path, ["1,2 and 3", "4,5"], thousands=",")[0]["v"].tolist() == ["1,2 and 3", "4,5"]
     with pytest.raises(ValueError, match=r"--thousands '\.' must be one character"):
         table_of(tmp_path, ["1", "2"], thousands=".")
     assert table_of(tmp_path, ["1,234 a", "b"])[0]["v"].tolist() == ["1,234 a", "b"]  # text stays text
+
+
+def test_numbers_that_are_read_as_text_on_demand_are_categories(tmp_path):
+    table, _ = table_of(tmp_path, ["01", "2", "01"], dtype={"v": "str"})
+    assert table["v"].cat.categories.tolist() == ["01", "2"]
+    assert nm.Model("n ~ v", table).frame.is_category.all()
 
 
 def test_compressed_text_that_cannot_be_read(tmp_path):

@@ -261,6 +261,13 @@ def test_column_kinds():
         arrays.column(pd.Series([np.inf]), "x")
 
 
+def test_levels_that_are_numbers_are_found_as_python_finds_them():
+    """Columns of 0 and 1 come back as booleans from some files; to pandas True is no 1 among categories."""
+    for given in (pd.Series([True, False]), pd.Series([1.0, 0.0]), pd.array([True, False], dtype="boolean"), pd.Series([True, 0], dtype=object)):
+        assert arrays.column(pd.Series(given), "g", [0, 1]).codes.tolist() == [1, 0]
+    assert arrays.column(pd.Series([1, None, 0], dtype="Int64"), "g", [False, True]).codes.tolist() == [1, -1, 0]
+
+
 def test_unseen_levels_of_any_type():
     for item in ("c", 4, ["a"]):
         with pytest.raises(ValueError, match=r"in row 1.*known levels are 'a', 'b'"):

@@ -120,6 +120,24 @@ def test_an_index_with_the_name_of_a_level(mixture):
     assert {"q of the row", "q"} <= set(table.columns) and sorted(set(table["q of the row"])) == ["a", "b"]
 
 
+@pytest.mark.parametrize(("kind", "options"), [("mean", {}), ("quantile", {"q": [0.1, 0.9]}), ("cdf", {"at": [1.0], "response": "small"})])
+def test_contrasts_with_a_missing_value_are_missing(regression, kind, options):
+    """And the others are what they are without it."""
+    values = [2.0, 4.0, 7.5]
+    whole = regression.contrasts({"x": values}, kind, rng=1, **options)
+    table = regression.contrasts({"x": [np.nan, *values]}, kind, rng=1, **options)
+    lacks = table.index.get_level_values("contrast").str.contains("nan")
+    assert lacks.sum() == len(whole) and table[lacks].isna().all(axis=None)
+    pd.testing.assert_frame_equal(table[~lacks], whole)
+    assert regression.contrasts({"x": [2.0, None]}, kind, rng=1, **options).isna().all(axis=None)
+
+
+def test_contrasts_at_a_missing_value_of_another_column(data):
+    fit = nm.fit("small ~ x + g", data.assign(g=list("ab") * 30), draws=5, tune=5, chains=1, rng=1)
+    assert fit.contrasts({"x": [1.0, 3.0], "g": None}).isna().all(axis=None)
+    assert fit.contrasts({"g": ["a", None, "b"]}, rng=1)["estimate"].notna().tolist() == [False, True, False]
+
+
 def test_probabilities_belong_to_quantiles(mixture, regression):
     with pytest.raises(ValueError, match="q belongs to kind=\"quantile\", not to 'mean'"):
         regression.predict(NEW, q=0.5)

@@ -108,6 +108,8 @@ def test_table(faithful, regression, data):
     assert table.index.names == ["run", "step", "draw"] and table["accel_g"].isna().tolist() == [False, True] * 4
     assert len(faithful.simulate({"z": [1, 2]})) == 2
     assert regression.simulate().index.get_level_values(0).equals(data.index)
+    again = regression.simulate(pd.DataFrame({"times_ms": [10.0]}, index=pd.Index([7], name="draw")), draws=2)  # as simulated rows have
+    assert again.reset_index()[["draw of the row", "draw"]].to_numpy().tolist() == [[7, 0], [7, 1]]
     assert len(regression.simulate(pd.DataFrame({"times_ms": []}), draws=2)) == 0
 
 

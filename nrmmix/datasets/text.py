@@ -30,6 +30,8 @@ DATE = re.compile(f"{DAY}{TIME}(Z|[+-]\\d{{2}}:?\\d{{2}})?")
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
 MARKS_OF_THOUSANDS = (",", ".", "'", " ", "\u00a0", "\u202f", "_")
 GROUPED = r"\s*[+-]?\d{{1,3}}(?:{0}\d{{3}})+(?:{1}\d*)?\s*"  # of a mark and a decimal mark
+MARKED = r"\s*[+-]?\d[\d{0}]*(?:{1}\d*)?\s*"
+BY_THOUSANDS = r"\s*[+-]?[1-9]\d{{0,2}}(?:{0}\d{{2,3}})*{0}\d{{3}}(?:{1}\d*)?\s*"  # 12,34,567 too, and not 0,123
 MOSTLY = 0.5  # share of numbers from which on a column of text is spoken of
 
 
@@ -49,10 +51,11 @@ def read_table(
     decimal : str, default "."
         Decimal mark.
     thousands : str, optional
-        Mark between thousands; default none, or the one that every number of a column has which can be no decimal mark.
+        Mark between thousands; default none, or the one that every number of a column has which can be no decimal mark.  Given, each
+        number of a column must have it where thousands end.
     encoding : str, default "utf-8", or "utf-16" of files that begin with its mark
     dtype : dict, optional
-        By name of a column "str", "int", "float" or "category".
+        By name of a column "str", "int", "float" or "category"; what is read as text on demand becomes categories, as codes may be numbers.
     na : sequence of str, optional
         Texts that stand for missing values; default the empty one and those of `pandas.read_csv`, such as NA and nan.
 
@@ -98,8 +101,13 @@ def read_table(
         )
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{path.name!r} cannot be read as csv: {error}") from None
+    if thousands is not None:
+        numbers = [not isinstance(of, pd.CategoricalDtype) and pd.api.types.is_numeric_dtype(of) for of in table.dtypes]
+        _check_thousands(path.name, text, sep, numbers, decimal, thousands)
     for name in table:
-        if name not in dtype and not pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name]):
+        if dtype.get(name) == "str":
+            table[name] = table[name].astype("category")
+        elif name not in dtype and not pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name]):
             table[name] = _looked_at(path.name, table[name], decimal, remarks)
     return table, remarks
 
@@ -192,6 +200,24 @@ def _check_lines(name: str, text: str, sep: str) -> list[str]:
     return names
 
 
+def _check_thousands(file: str, text: str, sep: str, numbers: list[bool], decimal: str, mark: str) -> None:
+    """A ValueError where a column of numbers has the mark elsewhere than between thousands: without it they would be others."""
+    marks = re.escape(mark), re.escape(decimal)
+    marked, by_thousands = re.compile(MARKED.format(*marks)), re.compile(BY_THOUSANDS.format(*marks))
+    names: list[str] = []
+    for line, fields in _records(text, sep):
+        if not names:
+            names = fields
+            continue
+        for name, field, of_numbers in zip(names, fields, numbers, strict=True):
+            if of_numbers and mark in field and marked.fullmatch(field) and not by_thousands.fullmatch(field):
+                hint = f", or --decimal {mark} if it is a decimal mark" if mark in ",." else ""
+                raise ValueError(
+                    f"{file!r} cannot be read as csv: {shown(field)} in the column {shown(name.strip())}, line {line}, has "
+                    f"{shown(mark)} elsewhere than between thousands; leave out --thousands{hint}"
+                )
+
+
 def _thousands(there: pd.Series, decimal: str) -> str | None:
     """The mark between thousands by which all of a column are numbers, where it can be no decimal mark; None where there is none."""
     for mark in MARKS_OF_THOUSANDS:
@@ -227,7 +253,8 @@ def _looked_at(file: str, values: pd.Series, decimal: str, remarks: list[str]) -
         plain = values.str.replace(mark, "", regex=False).str.strip()
         return pd.to_numeric(plain.str.replace(decimal, ".", regex=False))
     if decimal != "," and there.str.fullmatch(DECIMAL_COMMA).mean() > MOSTLY:
-        if there.str.fullmatch(GROUPED.format(",", re.escape(decimal))).mean() > MOSTLY:
+        marked = there[there.str.contains(",", regex=False)]
+        if marked.str.fullmatch(BY_THOUSANDS.format(",", re.escape(decimal))).all():
             raise ValueError(
                 f"{file!r} cannot be read as csv: {shown(_example(there, ','))} in the column {shown(values.name)} has a decimal comma or "
                 "a mark between thousands; give --decimal , or --thousands ,"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.model.frame.tables import names_of_levels
 from nrmmix.model.specification import Specification
 
 MEMORY = 2**27  # bytes of working arrays held at once
@@ -46,7 +47,7 @@ class Replicates:
         """One replicate after the other, with a level `draw` added to the index; sparse columns of sparse counts, levels of categories."""
         n = len(self.index)
         own = [self.index.get_level_values(level)[np.tile(np.arange(n), self.draws)] for level in range(self.index.nlevels)]
-        full = pd.MultiIndex.from_arrays([*own, np.repeat(np.arange(self.draws), n)], names=[*self.index.names, "draw"])
+        full = pd.MultiIndex.from_arrays([*own, np.repeat(np.arange(self.draws), n)], names=names_of_levels(self.index, ["draw"]))
         names = list(self.frame.response_names)
         if self.values is None:
             from scipy.sparse import vstack

@@ -21,7 +21,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, listed, probability
 from nrmmix.common.seeds import prediction_seed
 from nrmmix.model.families.base import rows_of
-from nrmmix.model.frame.tables import as_frame
+from nrmmix.model.frame.tables import as_frame, names_of_levels
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
@@ -267,5 +267,5 @@ def _cells(model: Specification, gaps: Gaps, values: np.ndarray, expected: np.nd
     own = [index.get_level_values(level) for level in range(index.nlevels)]
     return pd.DataFrame(
         {"estimate": expected[row, mean], "lower": ends[0], "upper": ends[1]},
-        index=pd.MultiIndex.from_arrays([*own, names[mean]], names=[*index.names, "response"]),
+        index=pd.MultiIndex.from_arrays([*own, names[mean]], names=names_of_levels(index, ["response"])),
     )

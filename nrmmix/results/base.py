@@ -148,7 +148,8 @@ class Result(Clustered, Shown):
         has its largest drawn, until the variance of the sum of the others is 1e-8 of the sum of squares of those, up to 1e-3 where that
         takes more than 300 of them besides one for each location, and more where it takes more than 2,000; so what is left out is as
         small at any x, however far from the data.  The estimate is an average over all that a draw can be, and where it lies beyond these
-        quantiles, as of a density far in a tail, the band reaches to it: it then has the probability of `interval` or more.
+        quantiles, as of a density far in a tail, the band reaches to it: it then has the probability of `interval` or more.  A single draw
+        has no band, and both ends are the functional of that draw.
 
         In the units of the column densities are multiplied by the slope of the transformation, quantiles are taken back, and so are points.
         Means are those of the column, not means taken back: averages over the atoms of draws of the random measure.  Where the column is
@@ -214,7 +215,7 @@ class Result(Clustered, Shown):
         DataFrame
             Columns estimate, lower, upper, one row for each pair of values: the later one's functional less the earlier one's.  Index
             `contrast`, such as "20 - 10", with the levels that `predict` adds.  Bands are of the difference: both values are looked up in
-            the same draw of the random measure.
+            the same draw of the random measure.  NaN where one of the two values is missing.
 
         Raises
         ------

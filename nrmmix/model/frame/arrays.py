@@ -146,7 +146,8 @@ def column(
                     f"The column {name!r} holds text and also {shown(item)} ({type(item).__name__}) in "
                     f"{row_name(i, values.index)}; convert the column to one type."
                 )
-    return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
+    number = {level: code for code, level in enumerate(levels)}  # True is 1 here, as in `check_levels`, and not to pandas
+    return pd.Categorical.from_codes([-1 if _is_missing(item) else number[item] for item in items], categories=list(levels))
 
 
 def _codes(values: pd.Series, levels: Sequence[Any]) -> np.ndarray | None:

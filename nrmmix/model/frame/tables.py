@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,18 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
     if not len(frame) and not allow_empty:
         raise ValueError(f"The data have no rows (columns: {listed(names)}); give at least one row.")
     return frame.set_axis(names, axis="columns")
+
+
+def names_of_levels(index: pd.Index, added: Iterable[str]) -> list[Any]:
+    """Names of an index with levels added; its own level of such a name becomes "NAME of the row", as two cannot both become columns.
+
+    Examples
+    --------
+    >>> names_of_levels(pd.Index([0, 1], name="draw"), ["draw"])
+    ['draw of the row', 'draw']
+    """
+    added = list(added)
+    return [*(f"{name} of the row" if name in added else name for name in index.names), *added]
 
 
 def as_rows(newdata: Any, known: Sequence[str]) -> pd.DataFrame:

@@ -62,12 +62,15 @@ def contrasts(
     named = model.n_dim > 1 if response is None else not isinstance(response, str)
     seed = prediction_seed(posterior.seed, rng)
     pairs = np.array(list(combinations(range(len(newdata)), 2)))
-    first, second = rows.row[pairs].T
+    known = (rows.row[pairs] >= 0).all(axis=1)
+    first, second = rows.row[pairs[known]].T
     differences = lambda values: values[..., second, :] - values[..., first, :]  # noqa: E731
     with announced():
         states = states_of(posterior, size)
         make, W, levels, changed = _functional(states, kind, responses, named, at, q, Units(model, units, responses))
-        table = changed(over_combined(make, W, states, rows, differences, share, seed))
+        table = np.full((len(pairs), W, 3), np.nan)  # of pairs with a missing value
+        if known.any():
+            table[known] = changed(over_combined(make, W, states, rows, differences, share, seed))
     shown = [f"{plain(newdata[name].iloc[b])} - {plain(newdata[name].iloc[a])}" for a, b in pairs]
     if not levels:
         index: pd.Index = pd.Index(shown, name="contrast")

@@ -21,6 +21,7 @@ from nrmmix.common.seeds import prediction_seed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.rows import FittedRows, NewRows, Rows, read_rows
+from nrmmix.model.frame.tables import names_of_levels
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
@@ -458,8 +459,7 @@ def _index(index: pd.Index, each: int, levels: dict[str, np.ndarray]) -> pd.Inde
     if not levels:
         return index[position]
     own = [index.get_level_values(level)[position] for level in range(index.nlevels)]
-    names = [f"{name} of the row" if name in levels else name for name in index.names]  # two levels of one name cannot become columns
-    return pd.MultiIndex.from_arrays([*own, *levels.values()], names=[*names, *levels])
+    return pd.MultiIndex.from_arrays([*own, *levels.values()], names=names_of_levels(index, levels))
 
 
 def _frame(table: np.ndarray, index: pd.Index) -> pd.DataFrame:
