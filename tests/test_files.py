@@ -191,7 +191,7 @@ def test_marks_that_may_be_decimal_commas_are_asked_about(tmp_path):
     assert table_of(tmp_path, ["1,234", "2,345"], decimal=",", sep=";")[0]["v"].tolist() == [1.234, 2.345]
     assert table_of(tmp_path, ["1.234,5", "2.345"], decimal=",", sep=";")[0]["v"].tolist() == [1234.5, 2345]
     for column in (["1,5", "2,25"], ["1,234", "2,345", "6,37"], ["2,698", "0,078"]):  # one of which is of no thousands
-        with pytest.raises(ValueError, match="has decimal commas; give --decimal ,$"):
+        with pytest.raises(ValueError, match=r"has decimal commas; give --decimal ,$"):
             table_of(tmp_path, column)
         with pytest.raises(ValueError, match=r"in the column 'v', line \d, has ',' elsewhere than between thousands.*--decimal , if it is"):
             table_of(tmp_path, column, thousands=",")

@@ -263,7 +263,8 @@ def test_column_kinds():
 
 def test_levels_that_are_numbers_are_found_as_python_finds_them():
     """Columns of 0 and 1 come back as booleans from some files; to pandas True is no 1 among categories."""
-    for given in (pd.Series([True, False]), pd.Series([1.0, 0.0]), pd.array([True, False], dtype="boolean"), pd.Series([True, 0], dtype=object)):
+    nullable, mixed = pd.array([True, False], dtype="boolean"), pd.Series([True, 0], dtype=object)
+    for given in (pd.Series([True, False]), pd.Series([1.0, 0.0]), nullable, mixed):
         assert arrays.column(pd.Series(given), "g", [0, 1]).codes.tolist() == [1, 0]
     assert arrays.column(pd.Series([1, None, 0], dtype="Int64"), "g", [False, True]).codes.tolist() == [1, -1, 0]
 
