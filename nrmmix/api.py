@@ -175,7 +175,8 @@ class Model(Specification):
         checkpoint : str or path-like, optional
             File, its name ending in .npz, to which the draws made so far and the state of the chains are written as they go, whole or not
             at all.  `nrmmix.resume` goes on from there, to the same bits, whatever ended the process; `nrmmix.load` reads it too.  The
-            file has the whole fit at the end.  With it SIGTERM and SIGHUP stop the chains, and end the process once it is written.
+            file has the whole fit at the end.  A file of that name that is there is replaced: a new call begins anew.  With it SIGTERM
+            and SIGHUP stop the chains, and end the process once it is written.
         every : float or str, default "5min"
             Time between two checkpoints: seconds, or a text such as "30s", "5min" or "2h".
         store : {"all", "partition", "scalars"}, default "all"

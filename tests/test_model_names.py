@@ -108,6 +108,8 @@ def test_dates_are_days_since_the_first(dated):
     np.testing.assert_array_equal(dated.draws["log_joint"], plain.draws["log_joint"])
     assert "when: days since 2020-01-03" in str(dated.model) and "when: days since 2020-01-03" in dated.summary().as_text()
     assert "when: days since" in str(nm.Model("a ~ 1", DATA, family=nm.Regression("1 + when")))
+    for kind in ("mean", "conditional"):
+        assert np.ravel(dated.plot(kind, draws=5, points=9))[0].get_xlabel() == "when: days since 2020-01-03"
 
 
 NEW = ["2020-02-01", "2019-12-01"]

@@ -254,6 +254,14 @@ def test_characters_that_are_not_seen_are_escaped(name):
             pyplot.close(figure)
 
 
+def test_names_that_begin_with_an_underscore_are_in_the_legend():
+    """Matplotlib leaves such labels out."""
+    data = {"y": ["_low", "high", "_low", "high", "high", "_low"], "_x": np.arange(6.0)}
+    fit = nm.fit("y ~ _x", data, family=nm.Categorical(), draws=10, tune=10, chains=1, rng=1)
+    ax = fit.plot("mean", **FEW)
+    assert [label.strip() for label in legend(ax)] == ["_low", "high"] and ax.get_xlabel() == "_x"
+
+
 def test_axes_in_a_part_of_a_figure():
     """Which has no width of its own: legends and ticks go by that of the whole."""
     left, right = Figure(layout="constrained").subfigures(1, 2)

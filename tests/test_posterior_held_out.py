@@ -48,6 +48,17 @@ def test_rows_with_gaps_and_zeros_of_either_sign():
     assert seen_rows(model, np.array([[-0.0, 1.0], [2.0, -np.nan], [np.nan, np.nan], [3.0, np.nan]])).tolist() == [0, 1]
 
 
+def test_censored_rows_are_known_by_their_limits():
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"time": rng.exponential(1.0, 60).round(6), "event": np.arange(60) % 2, "x": rng.normal(size=60)})
+    fit = nm.fit("Surv(log(time), event) ~ x", data.iloc[:40], **RUN)
+    assert seen_rows(fit.model, data.iloc[30:]).tolist() == list(range(10))
+    assert seen_rows(fit.model, data.iloc[30:].assign(event=0)).tolist() == [0, 2, 4, 6, 8]  # of the others the limits differ
+    with pytest.warns(UserWarning, match="has seen 20 of 20 rows"):
+        nm.compare(fit, newdata=data.iloc[:40].query("event == 0"))
+    silent(lambda: (fit.log_density(data.iloc[:40]), nm.compare(fit, newdata=data.iloc[40:])))
+
+
 def test_sparse_counts_and_inputs():
     counts = csr_array(np.random.default_rng(1).poisson(1.0, (30, 12)))
     model = nm.Model(data=counts[:20], family=nm.Multinomial())

@@ -216,6 +216,10 @@ def test_compare_says_what_is_wrong(mixture, plain, regression, faithful):
         nm.compare({"a": plain, "b": 3}, newdata=new)
     with pytest.raises(ValueError, match=r"fitted to different rows \(200 and 199\)"):
         nm.compare(plain, regression)
+    without_chains = nm.fit("waiting_min ~ 1", faithful.iloc[:200], method="vb", rng=1)
+    with pytest.raises(ValueError, match="compare: b is no fit by chains, by which rows can be left out; give held-out rows as newdata="):
+        nm.compare({"a": plain, "b": without_chains})
+    assert len(nm.compare({"a": plain, "b": without_chains}, newdata=new)) == 2
 
 
 @pytest.mark.filterwarnings("ignore:loo")

@@ -183,6 +183,15 @@ def test_categories_of_many_types(levels, tmp_path):
     pd.testing.assert_frame_equal(again.predict(new), fit.predict(new), check_exact=True)
 
 
+def test_text_and_levels_that_do_not_occur_come_back(tmp_path):
+    group = pd.Categorical.from_codes([0, 2] * 20, categories=["low", "middle", "high"], ordered=True)
+    data = pd.DataFrame({"y": np.arange(40.0), "text": ["b", "a"] * 20, "group": group})
+    fit = nm.fit("y ~ text + group", data, draws=3, tune=3, chains=1, rng=1)
+    again = nm.load(fit.save(tmp_path / "fit.npz"))
+    pd.testing.assert_frame_equal(again.augment(), fit.augment())
+    assert again.predict(data[:4], rng=1).equals(fit.predict(data[:4], rng=1))
+
+
 def test_categories_that_files_lack_are_refused(tmp_path):
     months = pd.Categorical(pd.period_range("2020-01", periods=2, freq="M").repeat(20))
     fit = nm.fit("y ~ month", {"y": np.arange(40.0), "month": months}, **RUN)

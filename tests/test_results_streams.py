@@ -77,6 +77,29 @@ def test_a_chain_predicts_for_files_too(path, tmp_path):
     assert (pd.read_csv(out)["cluster"] == fit.predict(TABLE, kind="cluster")["cluster"].to_numpy()).all()
 
 
+def test_a_file_that_is_read_is_not_written_over(fit, streamed, path, tmp_path):
+    """By its name, by a link to it, as that of the fitted rows, or in a folder of files."""
+    link, folder = tmp_path / "link.csv", tmp_path / "parts"
+    TABLE.head(20).to_csv(own := tmp_path / "own.csv")
+    before = own.read_bytes()
+    link.symlink_to(own)
+    folder.mkdir()
+    TABLE.head(20).to_parquet(folder / "a.parquet")
+    for newdata, out in ((own, own), (own, link), (link, own), (folder, folder / "b.parquet")):
+        with pytest.raises(ValueError, match="cannot be written: the data are read from .*; take another name"):
+            fit.predict(newdata, kind="cluster", out=out)
+        with pytest.raises(ValueError, match="cannot be written: the data are read from"):
+            fit.log_density(newdata, out=out)
+    saved = str(fit.save(tmp_path / "fit.npz"))
+    assert cli.main(["predict", saved, "--data", str(own), "--kind", "cluster", "--out", str(own)]) == 2
+    assert own.read_bytes() == before and [one.name for one in folder.iterdir()] == ["a.parquet"]
+
+
+def test_levels_of_an_index_that_are_called_as_columns_are(fit, tmp_path):
+    rows = TABLE.head(3).rename_axis("cluster")
+    assert list(pd.read_csv(fit.predict(rows, kind="cluster", out=tmp_path / "own.csv"))) == ["cluster of the row", "cluster", "probability"]
+
+
 def test_report_has_the_pictures_that_need_no_rows(streamed, tmp_path):
     page = streamed.report(tmp_path / "fit.html").read_text(encoding="utf-8")
     assert page.count("<img") == 2 and 'id="elbo"' in page and 'id="n_clusters"' in page and "Predictions are averaged" not in page

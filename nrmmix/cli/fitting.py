@@ -80,7 +80,10 @@ def resume(options: argparse.Namespace) -> int:
     def work() -> Any:
         if options.draws is None:
             return nm.resume(kept, **run)
-        return nm.load(kept).extend(_draws(options.draws), checkpoint=kept, **run)
+        fit = nm.load(kept)
+        if not isinstance(fit, nm.MCMCResult):
+            raise ValueError(f"--draws belongs to chains, and {str(kept)!r} holds a fit of another kind, which has come to its end")
+        return fit.extend(_draws(options.draws), checkpoint=kept, **run)
 
     with warnings_said():
         return _sampled(work, saved, kept, (None, None, options.json))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from nrmmix.cli.arguments import FORMATS
@@ -32,6 +33,10 @@ def predict(options: argparse.Namespace) -> int:
         given["response"] = options.response[0] if len(options.response) == 1 else options.response
     if options.json and options.out is not None:
         raise ValueError("--json goes to standard output and --out to a file; leave one of them out")
+    if options.out is not None and options.data is not None:
+        from nrmmix.results.streams import insist_apart
+
+        insist_apart(Path(options.out), [options.data])
     data, fit = None if options.data is None else table_of(options), loaded(options)
     if options.at is not None:
         from nrmmix.posterior.predict.points import response_columns

@@ -193,7 +193,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
 def encode_table(frame: pd.DataFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """A table of numbers, text and categories as JSON; `put` keeps an array and returns its name.
 
-    Text becomes categories, and of numbers only those types stay that NumPy has: models read both alike.
+    Of numbers only those types stay that NumPy has, which models read alike.
     """
     columns = [{"name": name} | _encode_column(frame[name], name, put) for name in frame]
     levels = [frame.index.get_level_values(level) for level in range(frame.index.nlevels)]
@@ -209,7 +209,8 @@ def decode_table(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.D
 
 
 def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
-    read = arrays.column(values, name, finite=False)  # ends of intervals may be infinite
+    declared = isinstance(values.dtype, pd.CategoricalDtype)  # also levels that do not occur
+    read = values.array if declared else arrays.column(values, name, finite=False)  # ends of intervals may be infinite
     if isinstance(read, np.ndarray):
         plain = values.to_numpy() if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf" else read
         return {"values": put(plain)}
@@ -217,13 +218,14 @@ def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str
     if categories is None:
         kind = type(read.categories[0]).__name__
         raise TypeError(f"the column {name!r} has categories of type {kind}, which cannot be saved; make them text or numbers.")
-    return {"codes": put(np.asarray(read.codes)), "categories": categories, "ordered": bool(read.ordered)}
+    return {"codes": put(np.asarray(read.codes)), "categories": categories, "ordered": bool(read.ordered), "declared": declared}
 
 
 def _decode_column(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Any:
     if "values" in spec:
         return get(spec["values"])
-    return pd.Categorical.from_codes(get(spec["codes"]), categories=_decode_labels(spec["categories"], get), ordered=spec["ordered"])
+    read = pd.Categorical.from_codes(get(spec["codes"]), categories=_decode_labels(spec["categories"], get), ordered=spec["ordered"])
+    return read if spec.get("declared", True) else list(read)  # text
 
 
 def _encode_index(level: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str, Any]:

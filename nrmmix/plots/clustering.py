@@ -362,7 +362,7 @@ def _over_covariates(model: Specification, ax: Any, names: Sequence[str], found:
     with style.panels(ax, tuple(shown), "response") as axes:
         for one, (name, y) in zip(axes, shown.items(), strict=True):
             found.scatter(one, x.scattered(), y)
-            style.dress(one, x.name, name)
+            style.dress(one, x.label, name)
             if not second and shapes(model)[name] == LEVELS:
                 style.level_axis(one, "y", categories_of(model, name))
             for axis, covariate in zip("xy", [x, *second]):

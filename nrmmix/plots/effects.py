@@ -118,10 +118,10 @@ def _panels(
             for number, group in enumerate(groups):
                 single = style.ORANGE if grouping is None else "black"
                 color = single if group is None else style.CYCLE[number % len(style.CYCLE)]
-                label = None if grouping is None or group is None else f"{style.literal(grouping.name)} = {style.text(group)}"
+                label = None if grouping is None or group is None else style.entry(f"{style.literal(grouping.name)} = {style.text(group)}")
                 fixed = {} if grouping is None or group is None else {grouping.name: group}
                 _effect(wanted, one, covariate, held, fixed, average, points, color, label, bands)
-            style.dress(one, covariate.name, wanted.axis)
+            style.dress(one, covariate.label, wanted.axis)
             if covariate.levels is not None:
                 style.level_axis(one, "x", covariate.levels)
             elif not average:
@@ -275,7 +275,7 @@ def surface(
         bar.set_label(style.literal(wanted.labels[0] if wanted.back is not None else f"posterior mean of E[{wanted.name} | x]"))
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=style.SMALL)
-        style.dress(ax, *chosen)
+        style.dress(ax, *(one.label for one in pair))
         others = ", ".join(f"{style.literal(key)} = {style.text(value)}" for key, value in held.items() if key not in chosen)
         ax.set_title(f"at {others}" if others and len(others) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
         style.legend(ax)

@@ -14,6 +14,7 @@ from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.frame.arrays import typical_value
+from nrmmix.model.frame.columns.dates import describe
 from nrmmix.model.specification import Specification
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.kernel_states import prior_distributions
@@ -240,6 +241,7 @@ class Covariate:
     name: str
     levels: tuple[Any, ...] | None  # None where it is numeric
     observed: np.ndarray  # (n,) numbers, or positions of the levels
+    label: str  # of an axis: of dates also what they are counted from
 
     def scattered(self) -> np.ndarray:
         """Return where to draw the observations: those of one level beside each other."""
@@ -256,7 +258,8 @@ def covariates(model: Specification) -> tuple[Covariate, ...]:
         else:
             position = {level: number for number, level in enumerate(levels)}
             observed = np.array([position[value] for value in values], dtype=float)
-        found.append(Covariate(name, levels, np.asarray(observed)))
+        first = model.frame.first_dates.get(name)
+        found.append(Covariate(name, levels, np.asarray(observed), name if first is None else describe(name, first)))
     return tuple(found)
 
 

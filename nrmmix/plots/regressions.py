@@ -81,7 +81,7 @@ class Grid:
             ax.vlines(self.position, lower, upper, color=color, linewidth=7, alpha=0.45, label=label)
 
     def dress(self, ax: Axes, name: str) -> None:
-        style.dress(ax, self.covariate.name, name)
+        style.dress(ax, self.covariate.label, name)
         if self.covariate.levels is None:
             ax.set_xlim(style.around(self.position))
         else:
@@ -173,7 +173,7 @@ def _stack(ax: Axes, grid: Grid, name: str, prefix: str, bands: Bands) -> None:
     foot, observed, x = np.zeros(len(shares)), values_of(grid.fit.model, name), grid.covariate.scattered()
     for code, level in enumerate(levels):
         top, color = foot + shares[:, code], style.CYCLE[code % len(style.CYCLE)]
-        label = prefix + style.text(level)
+        label = style.entry(prefix + style.text(level))
         if grid.covariate.levels is None:
             ax.fill_between(grid.position, foot, top, color=color, alpha=0.6, linewidth=0, label=label)
         else:
@@ -372,7 +372,7 @@ def slices(
                 feet, label = np.arange(len(chosen)), f"probability of {at:g}, 1 as high as densities"
                 one.vlines(np.full(len(p), at), feet, feet + p, color=style.ORANGE, linewidth=3, label=label)
             one.set_xlim(y[0], y[-1])
-            style.dress(one, name if back is None else back.column, covariate.name)
+            style.dress(one, name if back is None else back.column, covariate.label)
             style.level_axis(one, "y", chosen)
             one.set_ylim(-0.05, len(chosen))
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))

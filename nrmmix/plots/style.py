@@ -256,6 +256,17 @@ def text(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, Real) else literal(str(value))
 
 
+def entry(label: str) -> str:
+    """A label for a legend, whose first word comes from the data: Matplotlib leaves out what begins with an underscore.
+
+    Examples
+    --------
+    >>> entry("_low"), entry("low")
+    (' _low', 'low')
+    """
+    return f" {label}" if label.startswith("_") else label
+
+
 def jitter(size: int, step: float = GOLDEN) -> np.ndarray:
     """Offsets spread evenly over (-1/2, 1/2), the same at every call: multiples of an irrational number, no random numbers."""
     return (np.arange(1, size + 1) * step) % 1.0 - 0.5

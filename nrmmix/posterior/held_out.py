@@ -39,14 +39,14 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     if frame.is_streamed:
         return np.zeros(0, np.int64)
     rows = read_rows(frame, newdata)
-    y = rows.responses()
-    parts = [] if frame.is_sparse else [rows.covariates()[0] if model.is_regression else None, rows.inputs()[0]]
-    old, labels = _contents(frame.seen, [frame.covariates, frame.inputs]), frame.index
+    y, limits = rows.responses(), rows.limits()
+    parts = [] if frame.is_sparse else [rows.covariates()[0] if model.is_regression else None, rows.inputs()[0], _ends(limits)]
+    old, labels = _contents(frame.seen, [frame.covariates, frame.inputs, _ends(frame.limits)]), frame.index
     if not labels.is_unique:  # copies of a row, such as weights make, are one
         copies = pd.Series(zip(labels, old, strict=True), dtype=object).duplicated().to_numpy()
         old, labels = [content for content, copy in zip(old, copies, strict=True) if not copy], labels[~copies]
     own = Counter(old)
-    new = [content if there else None for content, there in zip(_contents(y, parts), observed(y), strict=True)]
+    new = [content if there else None for content, there in zip(_contents(y, parts), observed(y, limits), strict=True)]
     found = np.array([i for i, content in enumerate(new) if content in own], np.int64)
     n, alone = len(old), sum(count == 1 for count in own.values())
     pairs = 0.0 if frame.is_sparse else _all_tied(np.frombuffer(b"".join(old)).reshape(n, -1))
@@ -76,6 +76,11 @@ def described(found: np.ndarray, index: pd.Index) -> str:
     """Some of so many rows, by the labels of the first."""
     first = ", ".join(str(index[i]) for i in found[:NAMED])
     return f"{len(found):,} of {len(index):,} rows ({first}{', ...' if len(found) > NAMED else ''})"
+
+
+def _ends(limits: np.ndarray | None) -> np.ndarray | None:
+    """Limits (n, d, 2) of censored responses as columns."""
+    return None if limits is None else limits.reshape(len(limits), -1)
 
 
 def _contents(response: Any, others: list[np.ndarray | None]) -> list[bytes]:

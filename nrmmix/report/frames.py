@@ -174,7 +174,8 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     -----
     UserWarning
         Where rows are left out because some fit has no density for them, as something is missing; it counts them.  Where new data hold rows
-        that a fit has seen, by their values and more than chance would have it; it names the fit, how many and the first.
+        that a fit has seen, by their values and more than chance would have it; it names the fit, how many and the first.  Of fits whose
+        rows are not in memory, and of new data in parts, nothing is said.
 
     Examples
     --------
@@ -196,6 +197,7 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
         extra = None
         _say_what_was_seen(named, newdata)
     else:
+        _check_chains(named)
         _check_same_data(named)
         found = {name: _leave_one_out(fit) for name, fit in named.items()}
         columns = {name: scores for name, (scores, _) in found.items()}
@@ -285,6 +287,13 @@ def _masses(fit: MCMCResult) -> dict[str, tuple[float, ...]]:
 
 def _points(masses: dict[str, tuple[float, ...]]) -> str:
     return listed(f"one at {name} = {at:g}" for name, own in masses.items() for at in own) if masses else "none"
+
+
+def _check_chains(named: dict[str, MCMCResult]) -> None:
+    """A ValueError where a fit has no draws of the posterior, by which its rows could be left out in turn."""
+    for name, fit in named.items():
+        if not isinstance(fit, MCMCResult):
+            raise ValueError(f"compare: {name} is no fit by chains, by which rows can be left out; give held-out rows as newdata=.")
 
 
 def _check_same_data(named: dict[str, MCMCResult]) -> None:

@@ -198,6 +198,10 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | SearchResult | V
         raise IsADirectoryError(f"{str(where)!r} is a folder, not a saved fit.")
     if not where.is_file():
         raise FileNotFoundError(f"there is no file {str(where)!r}." if not where.exists() else f"{str(where)!r} is no file of its own.")
+    from nrmmix.inference.variational.checkpoint import is_checkpoint
+
+    if is_checkpoint(where):
+        raise ValueError(f"{str(where)!r} is the checkpoint of a variational fit and no saved one; nrmmix.resume of it goes on to the fit.")
     with where.open("rb") as file:
         try:
             header, arrays = archive.read(file, max_bytes, _besides)

@@ -17,6 +17,7 @@ from nrmmix.model.frame.sources.base import Source
 from nrmmix.model.frame.sources.files import parquet
 from nrmmix.model.frame.sources.opening import ENDINGS, source_of
 from nrmmix.model.frame.streaming import labelled, read_part
+from nrmmix.model.frame.tables import names_of_levels
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
@@ -35,6 +36,8 @@ def of_parts(
     made of them.
     """
     where = None if out is None else _target(out)
+    if where is not None:
+        insist_apart(where, [newdata, getattr(newdata, "path", None), getattr(getattr(model.frame, "rows", None), "path", None)])
     rows = opened(model, newdata)
     if isinstance(rows, FittedRows) and model.frame.is_streamed and own_rows:
         found = map(of, _own(model)) if tables is None else tables
@@ -93,6 +96,16 @@ def _target(out: Any) -> Path:
     return path
 
 
+def insist_apart(out: Path, read: Iterable[Any]) -> None:
+    """A ValueError where a file to write is one that is read, or in a folder of such files; what is no path of a file is passed over."""
+    for one in read:
+        if not isinstance(one, (str, os.PathLike)) or not Path(one).exists():
+            continue
+        place, of_data = out.resolve(), Path(one).resolve()
+        if of_data == place or of_data in place.parents or (place.exists() and place.samefile(of_data)):
+            raise ValueError(f"{str(out)!r} cannot be written: the data are read from {str(one)!r}; take another name.")
+
+
 def _written(tables: Iterable[Table], path: Path) -> Path:
     """Tables as one file, their index as columns: whole or not at all."""
     with files.replaced(path) as file:
@@ -100,8 +113,9 @@ def _written(tables: Iterable[Table], path: Path) -> Path:
         try:
             for number, table in enumerate(tables):
                 frame = table.to_frame() if isinstance(table, pd.Series) else table
-                names = ["row" if name is None else name for name in frame.index.names]
-                frame = frame.rename_axis(index=names, columns=None).reset_index().rename(columns=str)
+                frame = frame.rename_axis(index=["row" if name is None else name for name in frame.index.names], columns=None)
+                names = names_of_levels(frame.index, frame.columns)[: frame.index.nlevels]
+                frame = frame.rename_axis(index=names).reset_index().rename(columns=str)
                 if path.suffix.lower() == ".csv":
                     frame.to_csv(file, index=False, header=number == 0)
                     continue

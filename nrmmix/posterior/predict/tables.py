@@ -413,7 +413,9 @@ def _check_nothing_ignored(model: Specification, read: Rows, kind: str, at: Any,
         return
     if all(there):
         if not model.frame.input_columns:
-            law = 'given= some of them for the law of the others, ' if model.n_dim > 1 else ""
+            blocks = model.blocks.blocks
+            parts = len(blocks) > 1 or (model.n_dim > 1 and not blocks[0].family.needs_totals)  # counts given their total go together
+            law = "given= some of them for the law of the others, " if parts else ""
             warn(
                 f"the prediction is the same in every row: the {kind} of a mixture does not depend on the responses that newdata holds. "
                 f'Take {law}kind="cluster" or fit.augment(newdata) for what the rows tell; or leave newdata out.'
