@@ -414,7 +414,7 @@ def test_checkpoints_keep_what_is_learnt(tmp_path):
     data, path = clusterwise(), tmp_path / "run.npz"
     whole = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4), rng=1)
     nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, passes=3, checkpoint=path), rng=1)
-    with pytest.raises(ValueError, match=r"run\.npz' is the checkpoint of a variational fit and no saved one; nrmmix\.resume of it goes on"):
+    with pytest.raises(ValueError, match=r"run\.npz' is the checkpoint of a variational fit and no saved one; nrmmix\.resume"):
         nm.load(path)
     resumed = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, checkpoint=path), rng=1)
     assert resumed.elbo == whole.elbo

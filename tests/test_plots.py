@@ -260,6 +260,7 @@ def test_names_that_begin_with_an_underscore_are_in_the_legend():
     fit = nm.fit("y ~ _x", data, family=nm.Categorical(), draws=10, tune=10, chains=1, rng=1)
     ax = fit.plot("mean", **FEW)
     assert [label.strip() for label in legend(ax)] == ["_low", "high"] and ax.get_xlabel() == "_x"
+    pyplot.close(ax.figure)
 
 
 def test_axes_in_a_part_of_a_figure():

@@ -86,7 +86,7 @@ def test_a_file_that_is_read_is_not_written_over(fit, streamed, path, tmp_path):
     folder.mkdir()
     TABLE.head(20).to_parquet(folder / "a.parquet")
     for newdata, out in ((own, own), (own, link), (link, own), (folder, folder / "b.parquet")):
-        with pytest.raises(ValueError, match="cannot be written: the data are read from .*; take another name"):
+        with pytest.raises(ValueError, match=r"cannot be written: the data are read from .*; take another name"):
             fit.predict(newdata, kind="cluster", out=out)
         with pytest.raises(ValueError, match="cannot be written: the data are read from"):
             fit.log_density(newdata, out=out)
@@ -97,7 +97,8 @@ def test_a_file_that_is_read_is_not_written_over(fit, streamed, path, tmp_path):
 
 def test_levels_of_an_index_that_are_called_as_columns_are(fit, tmp_path):
     rows = TABLE.head(3).rename_axis("cluster")
-    assert list(pd.read_csv(fit.predict(rows, kind="cluster", out=tmp_path / "own.csv"))) == ["cluster of the row", "cluster", "probability"]
+    out = fit.predict(rows, kind="cluster", out=tmp_path / "own.csv")
+    assert list(pd.read_csv(out)) == ["cluster of the row", "cluster", "probability"]
 
 
 def test_report_has_the_pictures_that_need_no_rows(streamed, tmp_path):

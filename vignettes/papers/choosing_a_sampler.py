@@ -171,6 +171,6 @@ worst = (table.max(axis=1) / table.min(axis=1)).round(1)
 # ## Limits of this page
 #
 # Seconds are CPU time of one thread, on machines that others used as well: {trees['machine']['processor']} for the tree-guided moves,
-# {permutation['machine']['processor']} for the permutation moves and {kernels['machine']['processor']} for density regression. Compare seconds on the same data only. Runs are few ({trees['settings']['seeds']}, {permutation['settings']['seeds']} and
+# {permutation['machine']['processor']} for the permutation moves and {kernels['machine']['processor']} for density regression. Compare seconds on the same data only. Runs are few ({min(trees['settings']['seeds'])} to {max(trees['settings']['seeds'])}, {permutation['settings']['seeds']} and
 # {kernels['settings']['splits']}), so factors below two mean little. The synthetic data were drawn from mixtures, for which these models are right; real data
 # are less tidy.
