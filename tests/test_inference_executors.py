@@ -71,6 +71,21 @@ def test_the_other_methods_take_sources_too(name):
     assert one.elbo == other.elbo and np.array_equal(one.factors.s, other.factors.s)
 
 
+@pytest.mark.parametrize("name", ["vb", "memoized_vb", "stochastic_vb"])
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_sources_start_from_labels_and_from_earlier_fits(name, weights):
+    table = TABLE.assign(w=1.0 + Z % 2)[:3000]
+    options = {"vb": nm.VB(passes=3), "memoized_vb": method(passes=3, executor=2), "stochastic_vb": nm.StochasticVB(passes=2)}[name]
+    init: object = Z[:3000] + 5 * (np.arange(3000) > 2990)  # labels that most parts do not show
+    for _ in range(2):
+        one, other = (
+            nm.fit(FORMULA, data, method=options, init=init, rng=1, weights=weights) for data in (table, [table[:1000], table[1000:]])
+        )
+        assert one.elbo == (other.elbo if weights is None else pytest.approx(other.elbo, rel=1e-12))  # defaults of weighed rows are rounded
+        assert np.allclose(one.factors.N, other.factors.N) and np.allclose(one.factors.s, other.factors.s)
+        init = other
+
+
 def test_numbers_depend_on_rounds_and_the_bound_never_falls():
     found = [nm.fit(FORMULA, TABLE, method=nm.MemoizedVB(components=6, births=False, merges=False, batches=8, round_size=size), rng=1)
              for size in (1, 3, 8)]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from nrmmix.inference.executors import OneProcess, Span, Task
+from nrmmix.inference.variational.start import of_labels
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.sources.base import SourceChanged
@@ -99,7 +101,12 @@ def total_of(part: Statistics, span: Span) -> tuple[np.ndarray, float]:
     return part.total(), part.log_h_total
 
 
-def added_totals(a: tuple[np.ndarray, float], b: tuple[np.ndarray, float]) -> tuple[np.ndarray, float]:
+def sums_of_labels(labels: np.ndarray, K: int, part: Statistics, span: Span) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and statistics of K clusters in a batch, by labels of all rows."""
+    return of_labels(part, labels[span.first : span.last], K)
+
+
+def added_totals(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
     return a[0] + b[0], a[1] + b[1]
 
 
@@ -169,6 +176,11 @@ class Batches:
     def total(self) -> np.ndarray:
         """(S,) sums of the statistics of all rows."""
         return self._totals(self.spans)[0]
+
+    def of_labels(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and statistics of the clusters 0, ..., K - 1 of a partition of all rows."""
+        task = partial(sums_of_labels, labels, int(labels.max()) + 1)
+        return self.executor.gather(self.rows, self.spans, task, added_totals)
 
     def _totals(self, spans: Sequence[Span]) -> tuple[np.ndarray, float]:
         return self.executor.gather(self.rows, spans, total_of, added_totals)
