@@ -152,8 +152,17 @@ def test_rows_that_change_between_passes_are_found_out():
             self.calls += 1
             return TABLE.iloc[b * 3000 : (b + 1) * 3000] + (0.5 if self.calls > 40 and b else 0.0)
 
-    with pytest.raises(SourceChanged, match="rows 3000 to 4499 of Changing are not what they were when they were first visited"):
+    with pytest.raises(SourceChanged, match="part 1 of Changing has other values than when it was first read; fit again"):
         nm.fit(FORMULA, Changing(), method=nm.MemoizedVB(components=6, births=False, batches=4, tol=1e-12), rng=1)
+
+
+@pytest.mark.parametrize("name", ["vb", "memoized_vb", "stochastic_vb"])
+def test_rows_that_change_before_the_fit_are_found_out(name):
+    tables = [table.copy() for table in parts(3000)]
+    model = nm.Model(FORMULA, tables)
+    tables[1]["a"] *= 100.0
+    with pytest.raises(SourceChanged, match="part 1 of the iterator has other values than when it was first read; fit again"):
+        model.fit(name, rng=1)
 
 
 @pytest.mark.parametrize("executor", ["fork", 0, -1, True, 2.5, object()])

@@ -26,6 +26,7 @@ from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import of_two_columns
 from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
+from nrmmix.model.frame.digests import add_to_digest, checks_of, weight_columns
 from nrmmix.model.frame.formula import ModelFrame, check_missing, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.rows import NewRows
@@ -87,6 +88,7 @@ class Index:
     has_missing: bool
     covariates: tuple[Counted, ...] = ()  # values of each
     size: float | None = None  # sum of the weights of the rows; None where each counts once
+    checks: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (parts, q + 1), by `checks_of`; none of what cannot be loaded again
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +140,11 @@ class StreamedFrame(ModelFrame):
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
 
-        A SourceChanged where the source has other rows than when it was first gone through: other counts of a part, or, once all rows have
-        been gone through, other values.
+        A SourceChanged where a part has other rows than when the source was first gone through.
         """
         places, last = self.places, self.n_used if last is None else last
         if first >= last:
             return
-        digest = hashlib.blake2b(digest_size=16) if (first, last) == (0, self.n_used) else None
         start = int(np.searchsorted(places.used, first, side="right")) - 1
         stop = int(np.searchsorted(places.used, last, side="left"))
         source = self._source()
@@ -153,14 +153,10 @@ class StreamedFrame(ModelFrame):
         for b, table in zip(range(start, stop), source.parts(start, stop), strict=True):
             with in_part(source, b):
                 piece = self._of_part(table, b)
-            if digest is not None:
-                add_to_digest(digest, piece.response, piece.inputs, piece.covariates, *weight_columns(piece.weight))
             before = int(places.used[b])
             some = slice(max(first - before, 0), min(last - before, piece.response.shape[0]))
             if some.stop > some.start:
                 yield piece.take(some)
-        if digest is not None and digest.hexdigest() != places.digest:
-            raise SourceChanged(f"{source} has other rows than when it was first read; fit again, with data that stay as they are.")
 
     def _source(self) -> Source:
         if self.rows is None:
@@ -179,6 +175,12 @@ class StreamedFrame(ModelFrame):
             raise SourceChanged(f"{self._source().place(b)} has other missing values than when it was first read.")
         index = pd.RangeIndex(int(places.rows[b]), int(places.rows[b]) + expected)
         y, x, z, _, weight = read.taken()
+        if changed := np.flatnonzero(checks_of(y, x, z, weight) != places.checks[b]).tolist():
+            which = (*(f" of the covariate {name!r}" for name in self.covariate_names), "")[changed[0]]
+            raise SourceChanged(
+                f"{self._source().place(b)} has other values{which} than when it was first read; fit again, with data that stay "
+                "as they are."
+            )
         return Piece(y, x, z, index if read.used.all() else index[read.used], weight)
 
     def table_of(self, rows: np.ndarray) -> pd.DataFrame:
@@ -525,7 +527,7 @@ def index_of(
     `means` of some responses and inputs, and what is `tallied` of all, are added to.
     """
     d = len(frame.response_names)
-    rows, used, digest, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
+    rows, used, digest, checks, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), [], False, 0.0
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
@@ -533,6 +535,7 @@ def index_of(
         rows.append(rows[-1] + len(read.used))
         used.append(used[-1] + int(read.used.sum()))
         y, x, z, _, weight = read.taken()
+        checks.append(checks_of(y, x, z, weight))
         add_to_digest(digest, y, x, z, *weight_columns(weight))
         covariates.add(z, weight)
         for columns, inputs, own in means:
@@ -545,19 +548,7 @@ def index_of(
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
     of_weights = None if frame.weighed_by is None else size
     found = covariates.total(not are_more)
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_missing, found, of_weights)
-
-
-def weight_columns(weight: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    """Weights of rows (n, 1), where there are any."""
-    return () if weight is None else (weight[:, None],)
-
-
-def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
-    """Add what is used of some rows to a digest, row by row, so that it does not matter how they are divided into parts."""
-    whole = (np.hstack([y, *others]),) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data)
-    for array in whole:
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_missing, found, of_weights, np.array(checks))
 
 
 class _Covariates:
