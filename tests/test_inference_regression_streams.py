@@ -433,6 +433,28 @@ def test_bad_sources(formula, data, message):
         nm.Model(formula, data)
 
 
+LONG = {"y": np.sin(np.arange(400.0)), "x": np.arange(400.0)}
+
+
+def with_one(name, value):
+    values = [str(one) if isinstance(value, str) else one for one in LONG[name].tolist()]
+    return pd.DataFrame(LONG | {name: [*values[:333], value, *values[334:]]})
+
+
+@pytest.mark.parametrize(("formula", "table", "options", "message"), [
+    ("y ~ x", with_one("y", 1e200), {}, r"'y' is 1e\+200 in row 133 \(index label 333\); .* \(part 1 of"),
+    ("y ~ sqrt(398.5 - x)", with_one("y", 0.0), {}, r"is nan in row 199 \(index label 399\); .* \(part 1 of"),
+    ("x ~ 1", with_one("x", -1.0), {"family": nm.Poisson()}, r"'x' is -1 in row 133 \(index label 333\), not a count: .* \(part 1 of"),
+    ("x ~ 1", with_one("x", -1.0)[::-1], {"family": nm.Poisson()}, r"'x' is -1 in row 66, not a count: .* \(part 0 of"),
+    ("y ~ x", with_one("x", "q"), {}, r"apart from 'q' in row 133 \(index label 333\).*\(part 1 of"),
+    ("a + x ~ 1", with_one("y", 0.0).assign(a=1.0), {}, r"'a' is constant \(1 in all 400 rows used\)"),
+    ("y ~ g", with_one("y", 0.0).assign(g="u"), {}, r"'g' is constant \('u' in all 400 rows used\)"),
+])
+def test_errors_name_rows_of_parts_and_counts_of_all_rows(formula, table, options, message):
+    with pytest.raises(ValueError, match=message), np.errstate(all="ignore"):
+        nm.Model(formula, [table[:200], table[200:]], **options)
+
+
 def test_columns_that_are_alike_for_long_are_told_apart():
     alike = pd.DataFrame({"y": RNG.random(300), "x": np.arange(300.0) % 7, "g": np.array(["a", "b"])[np.arange(300) % 2]})
     alike = alike.assign(z=alike["x"], h=np.array(["u", "v"])[np.arange(300) % 2])

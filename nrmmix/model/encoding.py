@@ -18,7 +18,8 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.streaming import Index, StreamedFrame, found_again, restored_stream
+from nrmmix.model.frame.sources.opening import found_again
+from nrmmix.model.frame.streaming import Index, StreamedFrame, restored_stream
 
 
 class NotKnown(ValueError):

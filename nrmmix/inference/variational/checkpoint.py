@@ -21,7 +21,7 @@ from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot
 from nrmmix.inference.variational.options import MemoizedVB
 from nrmmix.model.encoding import decode, encode, encode_source, keeper
-from nrmmix.model.frame.digests import add_to_digest
+from nrmmix.model.frame.sources.digests import add_to_digest
 from nrmmix.model.frame.streaming import StreamedFrame
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors

@@ -9,6 +9,7 @@ each covariate, by which distances are measured.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -26,12 +27,11 @@ from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import of_two_columns
 from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
-from nrmmix.model.frame.digests import add_to_digest, checks_of, weight_columns
 from nrmmix.model.frame.formula import ModelFrame, check_missing, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.sources.base import Source, SourceChanged
-from nrmmix.model.frame.sources.opening import source_of
+from nrmmix.model.frame.sources.digests import add_to_digest, checks_of, weight_columns
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
@@ -39,6 +39,7 @@ from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
 MAX_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
+ROW = re.compile(r"\brow (\d+)(?: \(index label (\d+)\))?")  # as of `row_name`, where labels are numbers of rows
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 
 
@@ -210,7 +211,7 @@ def prefix(columns: np.ndarray, inputs: np.ndarray) -> str:
 def restored_stream(*given: Any) -> StreamedFrame:
     """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp`, `sums` and `has_first` these are."""
     *of_few, rows, places, missing, stamp, sums, has_first = given
-    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums, has_first)
+    return streamed(restored_frame(*of_few, sample_of=int(places.used[-1])), rows, places, missing, stamp, sums, has_first)
 
 
 def streamed(
@@ -225,14 +226,6 @@ def streamed(
         **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, tallied=tallied,
         has_first=has_first,
     )
-
-
-def found_again(path: str | None) -> Source | None:
-    """The source at a path that a file names; None where there is none any more, which is said once rows are asked for."""
-    try:
-        return None if path is None else source_of(path)
-    except (OSError, ValueError, ImportError):
-        return None
 
 
 def labelled(table: Any, first: int) -> Any:
@@ -321,7 +314,9 @@ def streamed_frame(
     """
     gathered = gather(formula, source, missing, designs, weights) if gathered is None else gathered
     source = gathered.source
-    few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
+    of_gaps = "drop" if gathered.is_sparse else "marginalize"
+    with gathered.in_parts():
+        few = model_frame(formula, gathered.table(), of_gaps, reads, designs, sample_of=gathered.n_used)
     few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights, first_dates=gathered.first_dates)
     those = [] if blocks is None or few.is_sparse else blocks(few)
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
@@ -388,6 +383,7 @@ class Gathered:
         self.source, self.stamp, self.weights, self.idle = source, source.fingerprint(), weights, 0
         self.responses, self.needed, self.counted, self.missing = *columns, missing
         self.n = self.dropped = 0
+        self.firsts: list[int] = []  # rows before each part
         self.kept: list[pd.DataFrame] = []
         self.sparse: list[Any] = []
         self.ends: dict[tuple[str, bool], tuple[float, int]] = {}  # by column, and whether it is the largest
@@ -399,6 +395,7 @@ class Gathered:
         self.origins: dict[str, pd.Timestamp] = {}  # those of the first part that has some, from which days are counted here
         self.equal = list(combinations(self.responses, 2))
         for b, table in enumerate(source.parts()):
+            self.firsts.append(self.n)
             if is_sparse(table):
                 self.n += table.shape[0]
                 self.sparse += [table[:FIRST_ROWS]] if sum(part.shape[0] for part in self.sparse) < FIRST_ROWS else []
@@ -411,7 +408,7 @@ class Gathered:
             raise ValueError(f"weights: all {self.n} are 0; give some rows a weight above 0.")
         if self.idle:
             warn(f"{self.idle} of {self.n} rows left out: their weight ({weights!r}) is 0.")
-        if not self.is_sparse and self.dropped == self.n - self.idle:
+        if not self.is_sparse and self.n_used == 0:
             raise ValueError(f"No row of {self.n} is complete: {self._counts()}; fill them or use fewer columns.")
         for name in self.responses:
             if self.gaps[name] == self.n > 0:
@@ -422,6 +419,25 @@ class Gathered:
     @property
     def is_sparse(self) -> bool:
         return bool(self.sparse)
+
+    @property
+    def n_used(self) -> int:
+        return self.n - self.idle - self.dropped
+
+    @contextmanager
+    def in_parts(self) -> Iterator[None]:
+        """Errors about `table`, which name one of its rows, name it by its part and its place there, as errors of a part do."""
+        try:
+            yield
+        except ValueError as error:
+            found = ROW.search(str(error))
+            if found is None:
+                raise
+            row = int(found[2] or found[1])
+            b = int(np.searchsorted(self.firsts, row, side="right")) - 1
+            there = row_name(row - self.firsts[b], pd.RangeIndex(self.firsts[b], row + 1))
+            with in_part(self.source, b):
+                raise ValueError(str(error).replace(found[0], there)) from None
 
     def table(self) -> Any:
         """The rows, in their order; days since the first date in place of dates."""
