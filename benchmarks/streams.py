@@ -222,7 +222,7 @@ def messages(d: int = 64, components: int = 200, rows: int = 2048) -> list[dict[
         N, s = seeded(statistics, components, np.random.default_rng(1), "random")
         held = Memory(exponential, model.prior.mass, Batches(statistics, 1))
         held.start(N, s)
-        step = LocalStep(held.factors.eta, held.factors.const, None, None, False)
+        step = LocalStep(held.factors.eta, held.factors.const, None, None)
         begun = cpu()
         found = step(statistics, Span(0, 0, rows))
         of_row = (cpu() - begun) / rows

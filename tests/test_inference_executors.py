@@ -71,6 +71,21 @@ def test_the_other_methods_take_sources_too(name):
     assert one.elbo == other.elbo and np.array_equal(one.factors.s, other.factors.s)
 
 
+@pytest.mark.parametrize("name", ["vb", "memoized_vb", "stochastic_vb"])
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_sources_start_from_labels_and_from_earlier_fits(name, weights):
+    table = TABLE.assign(w=1.0 + Z % 2)[:3000]
+    options = {"vb": nm.VB(passes=3), "memoized_vb": method(passes=3, executor=2), "stochastic_vb": nm.StochasticVB(passes=2)}[name]
+    init: object = Z[:3000] + 5 * (np.arange(3000) > 2990)  # labels that most parts do not show
+    for _ in range(2):
+        one, other = (
+            nm.fit(FORMULA, data, method=options, init=init, rng=1, weights=weights) for data in (table, [table[:1000], table[1000:]])
+        )
+        assert one.elbo == (other.elbo if weights is None else pytest.approx(other.elbo, rel=1e-12))  # defaults of weighed rows are rounded
+        assert np.allclose(one.factors.N, other.factors.N) and np.allclose(one.factors.s, other.factors.s)
+        init = other
+
+
 def test_numbers_depend_on_rounds_and_the_bound_never_falls():
     found = [nm.fit(FORMULA, TABLE, method=nm.MemoizedVB(components=6, births=False, merges=False, batches=8, round_size=size), rng=1)
              for size in (1, 3, 8)]
@@ -137,8 +152,17 @@ def test_rows_that_change_between_passes_are_found_out():
             self.calls += 1
             return TABLE.iloc[b * 3000 : (b + 1) * 3000] + (0.5 if self.calls > 40 and b else 0.0)
 
-    with pytest.raises(SourceChanged, match="rows 3000 to 4499 of Changing are not what they were when they were first visited"):
+    with pytest.raises(SourceChanged, match="part 1 of Changing has other values than when it was first read; fit again"):
         nm.fit(FORMULA, Changing(), method=nm.MemoizedVB(components=6, births=False, batches=4, tol=1e-12), rng=1)
+
+
+@pytest.mark.parametrize("name", ["vb", "memoized_vb", "stochastic_vb"])
+def test_rows_that_change_before_the_fit_are_found_out(name):
+    tables = [table.copy() for table in parts(3000)]
+    model = nm.Model(FORMULA, tables)
+    tables[1]["a"] *= 100.0
+    with pytest.raises(SourceChanged, match="part 1 of the iterator has other values than when it was first read; fit again"):
+        model.fit(name, rng=1)
 
 
 @pytest.mark.parametrize("executor", ["fork", 0, -1, True, 2.5, object()])

@@ -58,7 +58,7 @@ def test_rows_that_change_end_the_fit():
 
     model = nm.Model("y ~ x + t + g", parts)
     turn.clear()
-    with pytest.raises(SourceChanged, match=r"'t'.*not what it was"):
+    with pytest.raises(SourceChanged, match="other values of the covariate 't' than"):
         model.fit(nm.StochasticVB(batches=6, starts=1, components=9), rng=1)
 
 

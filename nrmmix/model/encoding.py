@@ -18,7 +18,8 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.streaming import Index, StreamedFrame, found_again, restored_stream
+from nrmmix.model.frame.sources.opening import found_again
+from nrmmix.model.frame.streaming import Index, StreamedFrame, restored_stream
 
 
 class NotKnown(ValueError):
@@ -139,7 +140,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
         places = frame.places
         common["stream"] = {
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
-            "has_gaps": places.has_missing, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
+            "has_gaps": places.has_missing, **{name: put(getattr(places, name)) for name in ("rows", "used", "checks", "low", "high")},
             "covariates": [[put(array) for array in counted] for counted in places.covariates], "size": places.size,
             "sums": {name: put(values) for name, values in frame.sums.items()}, "has_first": frame.has_first,
         }
@@ -174,7 +175,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
     if "stream" not in spec:
         return restored_frame(*few)
     own = spec["stream"]
-    rows, used, low, high = (get(own[name]) for name in ("rows", "used", "low", "high"))
+    rows, used, checks, low, high = (get(own[name]) for name in ("rows", "used", "checks", "low", "high"))
     if not (rows.ndim == 1 and rows.shape == used.shape and len(rows) > 1 and (np.diff(rows) >= 0).all() and (np.diff(used) >= 0).all()):
         raise ValueError("its places of rows cannot be right")
     counted = tuple(Counted(*map(get, names)) for names in own.get("covariates", []))
@@ -183,7 +184,8 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
         if not (sound and (np.diff(one.values) > 0).all() and (one.sizes > 0).all()):
             raise ValueError("its values of covariates cannot be right")
     size = own.get("size")
-    places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted, None if size is None else float(size))
+    ends = low, high, bool(own["has_gaps"])
+    places = Index(rows, used, str(own["digest"]), *ends, counted, None if size is None else float(size), checks)
     sums = {name: get(key) for name, key in own.get("sums", {}).items()}
     return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums, bool(own.get("has_first", False)))
 

@@ -21,7 +21,8 @@ from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot
 from nrmmix.inference.variational.options import MemoizedVB
 from nrmmix.model.encoding import decode, encode, encode_source, keeper
-from nrmmix.model.frame.streaming import StreamedFrame, add_to_digest
+from nrmmix.model.frame.sources.digests import add_to_digest
+from nrmmix.model.frame.streaming import StreamedFrame
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 
@@ -112,7 +113,6 @@ def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[
     for name, values in memory.exponential.shared.items():
         put(values, f"shared/{name}")
     put(batches._log_h, "log_h")
-    put(np.array([(b, *sums) for b, sums in sorted(batches.checks.items())], np.int64).reshape(-1, 2), "checks")
     put(np.array([climb.last, np.nan if climb.kept is None else climb.kept[1]]), "bounds")
     if climb.kept is not None:
         put(climb.kept[0].N, "kept/N")
@@ -206,7 +206,6 @@ def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Set
     memory.ids, memory.next_id, memory.is_exact = header["ids"], header["next_id"], header["is_exact"]
     memory.total()
     batches._log_h[:] = get("log_h")
-    batches.checks = {b: (value,) for b, value in get("checks").tolist()}
     rng = np.random.default_rng(0)
     rng.bit_generator.state = header["generator"]
     climb = Climb(memory, settings, rng)

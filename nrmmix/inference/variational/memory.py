@@ -8,17 +8,17 @@ last change that left shares to be guessed (`is_exact`).
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from nrmmix.inference.executors import OneProcess, Span, Task
+from nrmmix.inference.variational.start import of_labels
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
-from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors, local_step
 
@@ -34,7 +34,6 @@ class LocalSums(NamedTuple):
     H_pairs: np.ndarray
     log_h: float = 0.0
     sample: tuple[CollectedRows, ...] = ()
-    checks: tuple[tuple[int, ...], ...] = ()  # of rows that are loaded anew each time: number of the batch, and sums over its bytes
 
 
 class CollectedRows(NamedTuple):
@@ -48,7 +47,7 @@ class CollectedRows(NamedTuple):
 
 def added(a: LocalSums, b: LocalSums) -> LocalSums:
     """Visits of two sets of batches as one."""
-    return LocalSums(a.N + b.N, a.s + b.s, a.H + b.H, a.H_pairs + b.H_pairs, a.log_h + b.log_h, a.sample + b.sample, a.checks + b.checks)
+    return LocalSums(a.N + b.N, a.s + b.s, a.H + b.H, a.H_pairs + b.H_pairs, a.log_h + b.log_h, a.sample + b.sample)
 
 
 class Observer(Protocol):
@@ -68,15 +67,13 @@ class LocalStep(NamedTuple):
     const: np.ndarray
     pairs: np.ndarray | None
     watch: Observer | None
-    is_checked: bool
 
     def __call__(self, part: Statistics, span: Span) -> LocalSums:
         chosen = None if self.watch is None else self.watch.of_batch(span.number)
         blocks = ((start, part.weight_of(slice(start, stop)), features) for start, stop, features in part.blocks(0, part.n))
         found = self.over(blocks, chosen)
         sample = () if self.watch is None else self.watch.taken(chosen, part, span.first)
-        checks = ((span.number, checksum(part)),) if self.is_checked else ()
-        return found._replace(log_h=part.log_h_total, sample=sample, checks=checks)
+        return found._replace(log_h=part.log_h_total, sample=sample)
 
     def over(self, blocks: Iterable[Block], seen: Callable[[int, np.ndarray], None] | None = None) -> LocalSums:
         """Local steps for blocks of rows."""
@@ -99,21 +96,13 @@ def total_of(part: Statistics, span: Span) -> tuple[np.ndarray, float]:
     return part.total(), part.log_h_total
 
 
-def added_totals(a: tuple[np.ndarray, float], b: tuple[np.ndarray, float]) -> tuple[np.ndarray, float]:
+def sums_of_labels(labels: np.ndarray, K: int, part: Statistics, span: Span) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and statistics of K clusters in a batch, by labels of all rows."""
+    return of_labels(part, labels[span.first : span.last], K)
+
+
+def added_totals(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
     return a[0] + b[0], a[1] + b[1]
-
-
-def checksum(part: Statistics) -> int:
-    """Changes with any bit of the rows."""
-    found = crc(part.dense) if part.weight is None else crc(part.weight, crc(part.dense))
-    if part.sparse is not None:
-        for array in (part.sparse.indptr, part.sparse.indices, part.sparse.data):
-            found = crc(array, found)
-    return found
-
-
-def crc(array: np.ndarray, before: int = 0) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, before)
 
 
 class Batches:
@@ -137,7 +126,6 @@ class Batches:
         if keep:
             assert isinstance(rows, Statistics)
             self.kept = rows.whole()
-        self.checks: dict[int, tuple[int, ...]] = {}  # by number of the batch
         self._log_h = np.full(len(self.rounds), np.nan)
         if self.is_local:
             assert isinstance(rows, Statistics)
@@ -170,6 +158,11 @@ class Batches:
         """(S,) sums of the statistics of all rows."""
         return self._totals(self.spans)[0]
 
+    def of_labels(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and statistics of the clusters 0, ..., K - 1 of a partition of all rows."""
+        task = partial(sums_of_labels, labels, int(labels.max()) + 1)
+        return self.executor.gather(self.rows, self.spans, task, added_totals)
+
     def _totals(self, spans: Sequence[Span]) -> tuple[np.ndarray, float]:
         return self.executor.gather(self.rows, spans, total_of, added_totals)
 
@@ -187,33 +180,14 @@ class Batches:
             part = Features(None if dense is None else dense[:, first:last], None if of_sparse is None else of_sparse[first:last])
             yield first, last, part
 
-    def note(self, number: int, found: LocalSums) -> None:
-        """Keep what a visit says of the rows themselves; a SourceChanged where they are not what they were."""
-        self._log_h[number] = found.log_h
-        self.insist_unchanged(found.checks)
-
-    def insist_unchanged(self, checks: Iterable[tuple[int, ...]]) -> None:
-        """A SourceChanged where rows are not what they were, by the sums of a batch: one of each covariate, and one of the statistics."""
-        for b, *sums in checks:
-            before = self.checks.setdefault(b, tuple(sums))
-            if before != tuple(sums):
-                frame: Any = cast(Any, self.rows).frame  # of rows that are loaded anew
-                names, span = (*frame.covariate_names, ""), self.spans[b]
-                which = names[next(i for i, (then, now) in enumerate(zip(before, sums, strict=True)) if then != now)]
-                raise SourceChanged(
-                    f"{f'the covariate {which!r} in ' if which else ''}rows {span.first} to {span.last - 1} of {frame.rows} "
-                    f"{'is' if which else 'are'} not what {'it was' if which else 'they were'} when they were first visited; "
-                    "fit again, with data that stay as they are."
-                )
-
 
 def visit(batches: Batches, number: int, factors: Factors, pairs: np.ndarray | None = None, watch: Observer | None = None) -> LocalSums:
     """Local steps for the rows of a round."""
     if batches.is_local:
-        return LocalStep(factors.eta, factors.const, pairs, None, False).over(batches.blocks(number))
-    step = LocalStep(factors.eta, factors.const, pairs, watch, batches.rows.is_streamed)
+        return LocalStep(factors.eta, factors.const, pairs, None).over(batches.blocks(number))
+    step = LocalStep(factors.eta, factors.const, pairs, watch)
     found = batches.executor.gather(batches.rows, batches.rounds[number], cast(Task, step), added)
-    batches.note(number, found)
+    batches._log_h[number] = found.log_h
     return found
 
 

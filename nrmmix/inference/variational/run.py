@@ -19,7 +19,7 @@ from nrmmix.inference.variational import checkpoint
 from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory
 from nrmmix.inference.variational.options import COMPONENTS, MemoizedVB, StochasticVB, Variational, VariationalOutcome
-from nrmmix.inference.variational.start import STARTS, of_labels, seeded
+from nrmmix.inference.variational.start import STARTS, seeded
 from nrmmix.inference.variational.stochastic import Descent
 from nrmmix.model.families.exponential import Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
@@ -167,7 +167,7 @@ def _climb(
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     components = method.components or (1 if births else min(COMPONENTS, n))
     if isinstance(start, np.ndarray):
-        N, s = of_labels(cast(Statistics, rows), start)
+        N, s = batches.of_labels(start)
     elif components == 1:
         N, s = np.array([rows.size]), memory.batches.total()[None]
     else:

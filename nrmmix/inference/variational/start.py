@@ -52,9 +52,9 @@ def _row(features: Features, at: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def of_labels(rows: Statistics, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and statistics of the clusters 0, ..., K - 1 of a partition."""
-    K = int(labels.max()) + 1
+def of_labels(rows: Statistics, labels: np.ndarray, K: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and statistics of the clusters 0, ..., K - 1 of a partition; K, which some of its rows do not show, is that of the labels."""
+    K = int(labels.max()) + 1 if K is None else K
     s = np.zeros((K, rows.exponential.n_stat))
     for start, stop, features in rows.blocks(0, rows.n):
         inside, weight = np.eye(K)[:, labels[start:stop]], rows.weight_of(slice(start, stop))

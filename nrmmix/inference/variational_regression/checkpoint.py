@@ -18,7 +18,7 @@ from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-SUMS = Seen._fields[:-1]
+SUMS = Seen._fields
 OF_START = ("N", "s", "A", "codes")  # of factors
 
 

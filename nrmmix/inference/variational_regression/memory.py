@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from nrmmix.inference.executors import OneProcess, Span
-from nrmmix.inference.variational.memory import Batches, checksum, crc
+from nrmmix.inference.variational.memory import Batches
 from nrmmix.kernels.variational import visit_rows
 from nrmmix.model.families.exponential import Features, Statistics, joined
 from nrmmix.model.families.exponential.streamed import StreamedRows
@@ -25,7 +25,7 @@ AT_ONCE = 64  # rows that go through the table of one covariate after that of an
 
 class Seen(NamedTuple):
     """Sums over rows: counts N (M,) and statistics s (M, S) by r; by bins H (q, B, M) of r and G (q, B, M) of v times all factors of the
-    kernel but that of the covariate; the entropy of r, log v, how many rows, log h; and what they are known by that are loaded anew."""
+    kernel but that of the covariate; the entropy of r, log v, how many rows, and log h."""
 
     N: np.ndarray
     s: np.ndarray
@@ -35,7 +35,6 @@ class Seen(NamedTuple):
     log_v: float
     n: float
     log_h: float
-    checks: tuple[tuple[int, ...], ...] = ()  # as those of mixtures: of the bins of each covariate, and of the statistics
 
 
 def _paired(a: Iterable[Any], b: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
@@ -48,7 +47,7 @@ def added(a: Seen, b: Seen) -> Seen:
 
 
 def without(a: Seen, b: Seen) -> Seen:
-    left: list[Any] = [x - y for x, y in _paired(a[:-1], b[:-1])]
+    left: list[Any] = [x - y for x, y in _paired(a, b)]
     return Seen(*left)
 
 
@@ -144,11 +143,10 @@ class LocalStep:
     const: np.ndarray
     log_k: np.ndarray
     log_weight: np.ndarray
-    is_checked: bool = False  # whether rows are loaded anew each time
 
     @classmethod
-    def of(cls, factors: KernelFactors, is_checked: bool = False) -> LocalStep:
-        return cls(factors.eta, factors.const, factors.log_k, factors.log_weight, is_checked)
+    def of(cls, factors: KernelFactors) -> LocalStep:
+        return cls(factors.eta, factors.const, factors.log_k, factors.log_weight)
 
     def __call__(self, rows: BinnedRows, span: Span | None = None, kept: Kept | None = None) -> Seen:
         M, S = self.eta.shape
@@ -168,11 +166,7 @@ class LocalStep:
             N += r.sum(axis=0)
             s += features.totals(r.T)
         G = W * np.exp(-self.log_k) / np.exp(self.log_weight)  # without a covariate's own factor, which all rows of a bin share, and E pi
-        checks: tuple[tuple[int, ...], ...] = ()
-        if self.is_checked:
-            assert span is not None
-            checks = ((span.number, *(crc(column) for column in rows.bins.T), checksum(rows.statistics)),)
-        return Seen(N, s, H, G, float(sums[0]), float(sums[1]), rows.size, rows.statistics.log_h_total, checks)
+        return Seen(N, s, H, G, float(sums[0]), float(sums[1]), rows.size, rows.statistics.log_h_total)
 
 
 class Memory:
@@ -197,13 +191,12 @@ class Memory:
 
     def visit(self, number: int, factors: KernelFactors, kept: Kept | None = None) -> Seen:
         """Sums of a round at given factors, in place of those of its last visit."""
-        step = LocalStep.of(factors, self.rows.is_streamed)
+        step = LocalStep.of(factors)
         if kept is not None:
             found = step(cast(BinnedRows, self.rows), None, kept)
         else:
             found = self.batches.executor.gather(self.rows, self.rounds[number], step, added)
-        self.batches.insist_unchanged(found.checks)
-        self.seen[number] = found = found._replace(checks=())
+        self.seen[number] = found
         return found
 
     def total(self) -> Seen:

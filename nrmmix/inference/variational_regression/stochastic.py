@@ -34,12 +34,12 @@ class Passing(Memory):
 
 def scaled(seen: Seen, factor: float) -> Seen:
     """Sums over so many times as many rows of the same kind."""
-    sums: list[Any] = [factor * x for x in cast(tuple[Any, ...], seen[:-1])]
+    sums: list[Any] = [factor * x for x in cast(tuple[Any, ...], seen)]
     return Seen(*sums)
 
 
 def averaged(a: Seen, b: Seen, rho: float) -> Seen:
-    pairs: Any = zip(a[:-1], b[:-1], strict=True)
+    pairs: Any = zip(a, b, strict=True)
     sums: list[Any] = [(1.0 - rho) * x + rho * y for x, y in pairs]
     return Seen(*sums)
 

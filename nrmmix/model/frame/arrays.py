@@ -374,7 +374,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         why = {
             j: f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding" if spread[j]
             else f"is constant ({bottom[j]:g} in all {n} rows used)" if not gaps[j]
-            else f"is constant ({bottom[j]:g} in the {n - gaps[j]} of {n} rows used that have it)"
+            else f"is constant ({bottom[j]:g} in {f'the {n - gaps[j]} of {n}' if n == len(values) else 'all'} rows used that have it)"
             for j in flat
         }
         if len(flat) == 1:

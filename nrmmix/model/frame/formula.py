@@ -123,12 +123,13 @@ class _Part:
         return {name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric, finite=not self.is_open)
                 for name in self.columns}
 
-    def fit(self, frame: pd.DataFrame) -> _Part:
-        """Learn levels and transformations from complete rows."""
+    def fit(self, frame: pd.DataFrame, sample_of: int | None = None) -> _Part:
+        """Learn levels and transformations from complete rows, which may be a sample of so many."""
+        n = len(frame) if sample_of is None else sample_of
         if self.reads == "categories":
             fitted = self._fit_categories(frame)
             if self.is_category:
-                self._check_categories(frame, fitted.numeric, fitted.levels)
+                self._check_categories(frame, fitted.numeric, fitted.levels, n)
             return fitted
         if self.terms is None:
             return replace(self, names=self.columns)
@@ -138,7 +139,7 @@ class _Part:
         numeric = frozenset(name for name, values in data.items() if isinstance(values, np.ndarray))
         levels = {name: tuple(np.unique(data[name])) for name in self.named("counted") & numeric}
         levels |= {name: tuple(data[name].categories) for name in data.keys() - numeric}
-        self._check_categories(frame, numeric, levels)
+        self._check_categories(frame, numeric, levels, n)
         build = patsy.design_matrix_builders
         (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
         kept = np.arange(len(design.column_names))
@@ -166,7 +167,7 @@ class _Part:
             numeric, levels = frozenset(), tuple(values.categories)
         return replace(self, levels={name: levels}, numeric=numeric, names=(name,))
 
-    def _check_categories(self, frame: pd.DataFrame, numeric: frozenset[str], levels: dict[str, tuple[Any, ...]]) -> None:
+    def _check_categories(self, frame: pd.DataFrame, numeric: frozenset[str], levels: dict[str, tuple[Any, ...]], n: int) -> None:
         """Check that text and categories are where they can be coded, vary, and do not give too many columns."""
         for code, check in self.checks.items():
             for name in check.columns.keys() & check.computed - numeric:
@@ -179,8 +180,8 @@ class _Part:
         for name in self.columns:
             if not (name in numeric or name in self.named("coded") or isinstance(frame[name].dtype, pd.CategoricalDtype)):
                 arrays.check_text(frame[name], name)
-            if len(frame) > 1 and len(levels.get(name, ())) == 1:
-                raise ValueError(f"The covariate {name!r} is constant ({levels[name][0]!r} in all {len(frame)} rows used); leave it out.")
+            if n > 1 and len(levels.get(name, ())) == 1:
+                raise ValueError(f"The covariate {name!r} is constant ({levels[name][0]!r} in all {n} rows used); leave it out.")
         terms = self.terms or []
         size: dict[str, int] = {}
         for code, check in self.checks.items():
@@ -348,11 +349,11 @@ class ModelFrame:
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
     weight: np.ndarray | None = None, weighed_by: str | None = None, first_dates: Mapping[str, pd.Timestamp] | None = None, *,
-    is_sample: bool = False,
+    sample_of: int | None = None,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
-    frame = model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample)
+    frame = model_frame(formula, source, "marginalize", kinds, designs, sample_of=sample_of)
     return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by, first_dates=first_dates or {})
 
 
@@ -364,7 +365,7 @@ def check_missing(missing: Any) -> None:
 
 def model_frame(
     formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (), *, is_sample: bool = False,
+    designs: Sequence[str] = (), *, sample_of: int | None = None,
 ) -> ModelFrame:
     """Read responses and covariates from a table.
 
@@ -378,8 +379,8 @@ def model_frame(
         the total of the row, which may be sparse), "binary" or "categories".
     designs : sequence of str
         Right sides of formulas whose columns are inputs of component families.
-    is_sample : bool, default False
-        Whether these are some rows of more, by which it cannot be told whether covariates vary and differ.
+    sample_of : int, optional
+        Number of the rows used that these are some of, by which it cannot be told whether covariates vary and differ.
 
     Raises
     ------
@@ -438,9 +439,11 @@ def model_frame(
     else:
         used = arrays.complete_rows(columns | needed, frame.index, drop=missing == "drop")
     source = frame.loc[used, [*columns, *(name for name in needed if name not in columns)]]
-    left, right, inputs = ([part.fit(source) for part in parts] for parts in (left, right, inputs))
-    response, limits = _join(left, source, frame.index, used), limits_of(left, source, frame.index, np.flatnonzero(used))
-    table = _join(right, source, frame.index, used, is_sample) if right else None
+    left = [part.fit(source) for part in left]
+    right, inputs = ([part.fit(source, sample_of) for part in parts] for parts in (right, inputs))
+    response = _join(left, source, frame.index, used, sample_of)
+    limits = limits_of(left, source, frame.index, np.flatnonzero(used))
+    table = _join(right, source, frame.index, used, sample_of) if right else None
     of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
@@ -496,7 +499,7 @@ def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: 
         )
 
 
-def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray, is_sample: bool = False) -> np.ndarray:
+def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray, sample_of: int | None = None) -> np.ndarray:
     rows = np.flatnonzero(used)
     names = [name for part in parts for name in part.names]
     values = np.hstack([part.compute(source, index, rows)[0] for part in parts])
@@ -504,9 +507,9 @@ def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.nd
     checked = np.where(np.isnan(values), 0.0, values) if what == "response" else values
     out = arrays.matrix(checked, names, index, what, rows)
     out[np.isnan(values)] = np.nan
-    if what != "input" and not is_sample:
+    if what == "response" or (what == "covariate" and sample_of is None):
         vary = [j for j, part in enumerate(parts) if part.reads == "numbers"] if what == "response" else range(len(names))
-        arrays.check_distinct(out[:, vary], [names[j] for j in vary], what)
+        arrays.check_distinct(out[:, vary], [names[j] for j in vary], what, sample_of)
     return out
 
 

@@ -9,6 +9,7 @@ each covariate, by which distances are measured.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -30,7 +31,7 @@ from nrmmix.model.frame.formula import ModelFrame, check_missing, model_frame, r
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.sources.base import Source, SourceChanged
-from nrmmix.model.frame.sources.opening import source_of
+from nrmmix.model.frame.sources.digests import add_to_digest, checks_of, weight_columns
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
@@ -38,6 +39,7 @@ from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
 MAX_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
+ROW = re.compile(r"\brow (\d+)(?: \(index label (\d+)\))?")  # as of `row_name`, where labels are numbers of rows
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 
 
@@ -87,6 +89,7 @@ class Index:
     has_missing: bool
     covariates: tuple[Counted, ...] = ()  # values of each
     size: float | None = None  # sum of the weights of the rows; None where each counts once
+    checks: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (parts, q + 1), by `checks_of`; none of what cannot be loaded again
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +141,11 @@ class StreamedFrame(ModelFrame):
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
 
-        A SourceChanged where the source has other rows than when it was first gone through: other counts of a part, or, once all rows have
-        been gone through, other values.
+        A SourceChanged where a part has other rows than when the source was first gone through.
         """
         places, last = self.places, self.n_used if last is None else last
         if first >= last:
             return
-        digest = hashlib.blake2b(digest_size=16) if (first, last) == (0, self.n_used) else None
         start = int(np.searchsorted(places.used, first, side="right")) - 1
         stop = int(np.searchsorted(places.used, last, side="left"))
         source = self._source()
@@ -153,14 +154,10 @@ class StreamedFrame(ModelFrame):
         for b, table in zip(range(start, stop), source.parts(start, stop), strict=True):
             with in_part(source, b):
                 piece = self._of_part(table, b)
-            if digest is not None:
-                add_to_digest(digest, piece.response, piece.inputs, piece.covariates, *weight_columns(piece.weight))
             before = int(places.used[b])
             some = slice(max(first - before, 0), min(last - before, piece.response.shape[0]))
             if some.stop > some.start:
                 yield piece.take(some)
-        if digest is not None and digest.hexdigest() != places.digest:
-            raise SourceChanged(f"{source} has other rows than when it was first read; fit again, with data that stay as they are.")
 
     def _source(self) -> Source:
         if self.rows is None:
@@ -179,6 +176,12 @@ class StreamedFrame(ModelFrame):
             raise SourceChanged(f"{self._source().place(b)} has other missing values than when it was first read.")
         index = pd.RangeIndex(int(places.rows[b]), int(places.rows[b]) + expected)
         y, x, z, _, weight = read.taken()
+        if changed := np.flatnonzero(checks_of(y, x, z, weight) != places.checks[b]).tolist():
+            which = (*(f" of the covariate {name!r}" for name in self.covariate_names), "")[changed[0]]
+            raise SourceChanged(
+                f"{self._source().place(b)} has other values{which} than when it was first read; fit again, with data that stay "
+                "as they are."
+            )
         return Piece(y, x, z, index if read.used.all() else index[read.used], weight)
 
     def table_of(self, rows: np.ndarray) -> pd.DataFrame:
@@ -208,7 +211,7 @@ def prefix(columns: np.ndarray, inputs: np.ndarray) -> str:
 def restored_stream(*given: Any) -> StreamedFrame:
     """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp`, `sums` and `has_first` these are."""
     *of_few, rows, places, missing, stamp, sums, has_first = given
-    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums, has_first)
+    return streamed(restored_frame(*of_few, sample_of=int(places.used[-1])), rows, places, missing, stamp, sums, has_first)
 
 
 def streamed(
@@ -223,14 +226,6 @@ def streamed(
         **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, tallied=tallied,
         has_first=has_first,
     )
-
-
-def found_again(path: str | None) -> Source | None:
-    """The source at a path that a file names; None where there is none any more, which is said once rows are asked for."""
-    try:
-        return None if path is None else source_of(path)
-    except (OSError, ValueError, ImportError):
-        return None
 
 
 def labelled(table: Any, first: int) -> Any:
@@ -319,7 +314,9 @@ def streamed_frame(
     """
     gathered = gather(formula, source, missing, designs, weights) if gathered is None else gathered
     source = gathered.source
-    few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
+    of_gaps = "drop" if gathered.is_sparse else "marginalize"
+    with gathered.in_parts():
+        few = model_frame(formula, gathered.table(), of_gaps, reads, designs, sample_of=gathered.n_used)
     few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights, first_dates=gathered.first_dates)
     those = [] if blocks is None or few.is_sparse else blocks(few)
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
@@ -386,6 +383,7 @@ class Gathered:
         self.source, self.stamp, self.weights, self.idle = source, source.fingerprint(), weights, 0
         self.responses, self.needed, self.counted, self.missing = *columns, missing
         self.n = self.dropped = 0
+        self.firsts: list[int] = []  # rows before each part
         self.kept: list[pd.DataFrame] = []
         self.sparse: list[Any] = []
         self.ends: dict[tuple[str, bool], tuple[float, int]] = {}  # by column, and whether it is the largest
@@ -397,6 +395,7 @@ class Gathered:
         self.origins: dict[str, pd.Timestamp] = {}  # those of the first part that has some, from which days are counted here
         self.equal = list(combinations(self.responses, 2))
         for b, table in enumerate(source.parts()):
+            self.firsts.append(self.n)
             if is_sparse(table):
                 self.n += table.shape[0]
                 self.sparse += [table[:FIRST_ROWS]] if sum(part.shape[0] for part in self.sparse) < FIRST_ROWS else []
@@ -409,7 +408,7 @@ class Gathered:
             raise ValueError(f"weights: all {self.n} are 0; give some rows a weight above 0.")
         if self.idle:
             warn(f"{self.idle} of {self.n} rows left out: their weight ({weights!r}) is 0.")
-        if not self.is_sparse and self.dropped == self.n - self.idle:
+        if not self.is_sparse and self.n_used == 0:
             raise ValueError(f"No row of {self.n} is complete: {self._counts()}; fill them or use fewer columns.")
         for name in self.responses:
             if self.gaps[name] == self.n > 0:
@@ -420,6 +419,25 @@ class Gathered:
     @property
     def is_sparse(self) -> bool:
         return bool(self.sparse)
+
+    @property
+    def n_used(self) -> int:
+        return self.n - self.idle - self.dropped
+
+    @contextmanager
+    def in_parts(self) -> Iterator[None]:
+        """Errors about `table`, which name one of its rows, name it by its part and its place there, as errors of a part do."""
+        try:
+            yield
+        except ValueError as error:
+            found = ROW.search(str(error))
+            if found is None:
+                raise
+            row = int(found[2] or found[1])
+            b = int(np.searchsorted(self.firsts, row, side="right")) - 1
+            there = row_name(row - self.firsts[b], pd.RangeIndex(self.firsts[b], row + 1))
+            with in_part(self.source, b):
+                raise ValueError(str(error).replace(found[0], there)) from None
 
     def table(self) -> Any:
         """The rows, in their order; days since the first date in place of dates."""
@@ -525,7 +543,7 @@ def index_of(
     `means` of some responses and inputs, and what is `tallied` of all, are added to.
     """
     d = len(frame.response_names)
-    rows, used, digest, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
+    rows, used, digest, checks, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), [], False, 0.0
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
@@ -533,6 +551,7 @@ def index_of(
         rows.append(rows[-1] + len(read.used))
         used.append(used[-1] + int(read.used.sum()))
         y, x, z, _, weight = read.taken()
+        checks.append(checks_of(y, x, z, weight))
         add_to_digest(digest, y, x, z, *weight_columns(weight))
         covariates.add(z, weight)
         for columns, inputs, own in means:
@@ -545,19 +564,7 @@ def index_of(
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
     of_weights = None if frame.weighed_by is None else size
     found = covariates.total(not are_more)
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_missing, found, of_weights)
-
-
-def weight_columns(weight: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    """Weights of rows (n, 1), where there are any."""
-    return () if weight is None else (weight[:, None],)
-
-
-def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
-    """Add what is used of some rows to a digest, row by row, so that it does not matter how they are divided into parts."""
-    whole = (np.hstack([y, *others]),) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data)
-    for array in whole:
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_missing, found, of_weights, np.array(checks))
 
 
 class _Covariates:

@@ -81,6 +81,14 @@ def _restartable(function: Callable[[], Any]) -> Callable[[], Any]:
     return function
 
 
+def found_again(path: str | None) -> Source | None:
+    """The source at a path that a file names; None where there is none any more, which is said once rows are asked for."""
+    try:
+        return None if path is None else source_of(path)
+    except (OSError, ValueError, ImportError):
+        return None
+
+
 def _of_path(data: Any) -> Source | None:
     path = Path(data)
     text = os.fspath(data)
