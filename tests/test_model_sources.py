@@ -268,6 +268,17 @@ def test_parts_of_parquet_that_differ(folder):
         nm.Model(FORMULA, folder / "empty")
 
 
+@pytest.mark.parametrize(("options", "method", "message"), [
+    ({"missing": "marginalize"}, "vb", "chains fit it with the rows in memory: give one table of all rows[.]$"),
+    ({"family": nm.Gaussian("tied")}, "memoized_vb", "chains fit it with the rows in memory: give one table of all rows[.]$"),
+    ({"missing": "marginalize"}, "gibbs", "not in memory, where chains and searches need it: give one table of all rows[.]$"),
+])
+def test_models_for_chains_alone_are_to_be_read_into_memory(options, method, message):
+    table = pd.DataFrame({"a": [1.0, None, 2.0, 4.0] if "missing" in options else [1.0, 3.0, 2.0, 4.0], "b": [2.0, 1.0, 4.0, 3.0]})
+    with pytest.raises(ValueError, match=message):
+        nm.fit("a + b ~ 1", [table[:2], table[2:]], method=method, **options)
+
+
 @pytest.mark.parametrize("kind", ["csv", "npy"])
 def test_files_that_change_are_found_out(kind, folder):
     path = folder / f"changing.{kind}"

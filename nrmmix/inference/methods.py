@@ -133,8 +133,19 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     if why := refusal(found, model):
         suitable = [other for other in METHODS if not refusal(METHODS[other], model)]
         suitable = suitable if model.frame.is_streamed else ["auto", *suitable]
+        if not suitable:  # not in memory, and what needs no rows there has nothing for the model
+            raise ValueError(f"{why}; chains fit it with the rows in memory: {_in_memory(model)}." if found.takes_streams else f"{why}.")
         raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
     return name, found
+
+
+def _in_memory(model: Specification) -> str:
+    """Say what gives the rows of a streamed model in memory."""
+    rows = getattr(model.frame, "rows", None)
+    if SHELL.get():
+        is_large = rows is not None and is_file(rows.path) and not fits(rows.path)
+        return "give a file of fewer rows or columns" if is_large else "leave --stream out"
+    return f"give {'a table' if rows is None else rows.remedy}"
 
 
 def model_for(method: Any, model: Specification) -> Specification:
@@ -147,12 +158,10 @@ def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
     if isinstance(model.frame, StreamedFrame) and not method.takes_streams:
         rows = model.frame.rows
-        remedy = "a table" if rows is None else rows.remedy
         lacks = "" if rows is None or not is_file(rows.path) or fits(rows.path) else f" ({too_large(rows.path)})"
-        instead = f"{remedy}, or method=\"memoized_vb\""
-        if SHELL.get():
-            instead = "--method memoized_vb, or a file of fewer rows or columns" if lacks else "--method memoized_vb, or leave --stream out"
-        return f"{rows or 'the data'} is not in memory, where chains and searches need it{lacks}: give {instead}"
+        variational = "--method memoized_vb" if SHELL.get() else 'method="memoized_vb"'
+        instead = _in_memory(model) + ("" if VARIATIONAL["memoized_vb"].refusal(model) else f", or {variational}")
+        return f"{rows or 'the data'} is not in memory, where chains and searches need it{lacks}: {instead}"
     weight = model.frame.weight
     if weight is not None and not method.takes_weights and not are_counts(weight):
         return "chains and searches count rows, and need weights that are whole numbers"
