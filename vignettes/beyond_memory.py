@@ -57,8 +57,8 @@ others = {"in memory": table, "csv": folder / "points.csv", "object": Source(), 
 pd.Series({name: nm.fit("a + b ~ 1", data, method="memoized_vb", rng=1).elbo == fit.elbo for name, data in others.items()}, name="same bound")
 
 # %% [markdown]
-# Every visit of a batch compares its bytes with those of the first visit, so that data that change between passes end the fit and do not mix into
-# it.
+# Every part that is loaded is compared with what it was when the model was made, so that data that change since then or between passes end the fit
+# and do not mix into it.
 #
 # ## Batches, rounds, executors
 #
