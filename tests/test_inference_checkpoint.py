@@ -129,6 +129,25 @@ def test_checkpoints_of_another_fit_are_refused(options, why, tmp_path):
         fitted(tmp_path / "run.npz", **options)
 
 
+def test_a_checkpoint_is_of_one_start(tmp_path):
+    path, labels = tmp_path / "run.npz", np.arange(3000) % 2
+    model = nm.Model(FORMULA, TABLE, family=FAMILY)
+
+    def run(init="spread", **options):
+        return model.fit(nm.MemoizedVB(batches=4, checkpoint=path, **options), rng=1, init=init)
+
+    run(labels, passes=2)
+    for init, why in (("random", "'random'"), ("k-means++", r"'k-means\+\+'"), (1 - labels, "others")):
+        with pytest.raises(ValueError, match=rf"run\.npz' is of a fit with init=labels, not {why};.*delete it to begin anew"):
+            run(init, passes=3)
+    assert len(run(passes=3).passes) == len(run(labels, passes=3).passes) == 3  # of whatever start the checkpoint is
+    path.unlink()
+    run("random", passes=2)
+    with pytest.raises(ValueError, match="a fit with init='random', not labels"):
+        run(labels)
+    assert len(nm.resume(path).passes) == 2
+
+
 def test_another_model_and_other_files_are_refused(tmp_path):
     path = tmp_path / "run.npz"
     fitted(path, passes=1)

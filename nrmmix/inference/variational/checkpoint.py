@@ -62,16 +62,21 @@ def digest_of(model: Specification) -> str:
     return found.hexdigest()
 
 
+def name_of(start: str | np.ndarray) -> str:
+    """Name a start: labels by a digest of them."""
+    return start if isinstance(start, str) else f"labels {hashlib.blake2b(start.tobytes(), digest_size=16).hexdigest()}"
+
+
 class Saver:
     """Writes the checkpoints of one fit."""
 
-    def __init__(self, model: Specification, method: MemoizedVB, name: str, seed: int):
+    def __init__(self, model: Specification, method: MemoizedVB, name: str, seed: int, start: str):
         self.path = files.target(method.checkpoint, ".npz", "a checkpoint")
         self.arrays: dict[str, np.ndarray] = {}
         put = keeper(self.arrays)
         self.header = {
             "format": FORMAT, "version": VERSION, "nrmmix": _version(), "method": name, "seed": seed, "digest": digest_of(model),
-            "n": model.n_obs, "options": encode(replace(method, executor=None, checkpoint=None)), **_of_model(model, put),
+            "start": start, "n": model.n_obs, "options": encode(replace(method, executor=None, checkpoint=None)), **_of_model(model, put),
         }
 
     def __call__(self, of: Callable[[Callable[..., str]], dict[str, Any]], seconds: float) -> None:
@@ -171,8 +176,11 @@ def is_checkpoint(path: Any) -> bool:
         return False
 
 
-def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int | None) -> None:
-    """A ValueError where a checkpoint is of another model, other data, other options or another seed."""
+def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int | None, start: str | np.ndarray | None) -> None:
+    """A ValueError where a checkpoint is of another model, other data, other options, another seed or another start.
+
+    None is whatever seed or start the checkpoint has.
+    """
     header, why = saved.header, ""
     of_model = {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
     parts = json.loads(json.dumps(of_model))
@@ -191,6 +199,9 @@ def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int 
                 why = f"a fit with {name}={before!r}, not {wanted!r}"
         if not why and seed is not None and seed != header["seed"]:
             why = f"a fit with rng={header['seed']}, not {seed}"
+        if not why and start is not None and name_of(start) != header["start"]:
+            before, wanted = ("labels" if name.startswith("labels ") else repr(name) for name in (header["start"], name_of(start)))
+            why = f"a fit with init={before}, not {'others' if before == wanted else wanted}"
     if why:
         raise ValueError(f"the checkpoint {str(saved.path)!r} is of {why}; give another name, or delete it to begin anew.")
 

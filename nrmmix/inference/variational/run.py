@@ -56,7 +56,8 @@ def run_variational(
     method.check(model)
     limit = seconds("time_limit", time_limit)
     start = _start_of(init, model)
-    saved, saver, seeds = checkpointing(model, method, name, rng, seed_sequence(rng))
+    saved, saver, seeds = checkpointing(model, method, name, rng, seed_sequence(rng), start)
+    start = STARTS[0] if start is None else start
     random = np.random.default_rng(seeds.spawn(1)[0])
     started, passes = time.perf_counter(), [] if saved is None else checkpoint.passes_of(saved.arrays, Pass)
     before = 0.0 if saved is None else saved.seconds
@@ -82,7 +83,7 @@ def run_variational(
                 if saved is None:
                     climb = _climb(model, method, divided, start, random)
                 else:
-                    climb = checkpoint.climb_of(saved, model, divided, _settings(method, start))
+                    climb = checkpoint.climb_of(saved, model, divided, _settings(method, saved.header["start"]))
                 climb.run(report)
         except (Stopped, KeyboardInterrupt) as stopped:
             interrupted = True
@@ -105,16 +106,18 @@ def run_variational(
 
 
 def checkpointing(
-    model: Specification, method: Variational, name: str, rng: Any, seeds: np.random.SeedSequence
+    model: Specification, method: Variational, name: str, rng: Any, seeds: np.random.SeedSequence,
+    start: str | np.ndarray | None,
 ) -> tuple[checkpoint.Saved | None, checkpoint.Saver | None, np.random.SeedSequence]:
     """The checkpoint that a fit goes on from, what writes further ones, and the seed: that of the checkpoint where there is one."""
     if not isinstance(method, MemoizedVB) or method.checkpoint is None:
         return None, None, seeds
     saved = checkpoint.find(method.checkpoint)
     if saved is not None:
-        checkpoint.insist_on(saved, model, method, None if rng is None else entropy(seeds))
+        checkpoint.insist_on(saved, model, method, None if rng is None else entropy(seeds), start)
         seeds = seed_sequence(saved.seed)
-    return saved, checkpoint.Saver(model, method, name, entropy(seeds)), seeds
+    begun = checkpoint.name_of(STARTS[0] if start is None else start) if saved is None else saved.header["start"]
+    return saved, checkpoint.Saver(model, method, name, entropy(seeds), begun), seeds
 
 
 def check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
@@ -126,12 +129,12 @@ def check_rows(rows: Statistics | StreamedRows, model: Specification) -> None:
         raise ValueError(f"row {label!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or widen the prior.")
 
 
-def _start_of(init: Any, model: Specification) -> str | np.ndarray:
-    """A name of a start, or labels 0, ..., K - 1 of the rows used."""
+def _start_of(init: Any, model: Specification) -> str | np.ndarray | None:
+    """A name of a start, or labels 0, ..., K - 1 of the rows used; None where none was asked for."""
     n = model.n_obs
     if isinstance(init, str):
         if init in ("spread", "sequential"):  # the default of `Model.fit`, and what it was, which belong to chains
-            return STARTS[0]
+            return None
         if init not in STARTS:
             raise ValueError(
                 f"init must be {quoted(STARTS)}, labels or a fit of the same rows, not {init!r}{did_you_mean(init, STARTS)}"
@@ -147,12 +150,13 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
     return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
 
-def _settings(method: Variational, start: str | np.ndarray) -> Settings:
+def _settings(method: Variational, start: str) -> Settings:
+    """Settings of a climb from a start, by its name as checkpoints keep it: labels have one that is none of `STARTS`."""
     births, merges = method.moves()
     most = COMPONENTS if births else method.components or COMPONENTS
     return Settings(
         method.passes, method.tolerance(), merges=bool(merges), greedy=merges == "greedy", at_end=merges == "end", births=births,
-        start=start if isinstance(start, str) else STARTS[0], most_cut=most if isinstance(start, str) else 0,
+        start=start if start in STARTS else STARTS[0], most_cut=most if start in STARTS else 0,
     )
 
 
@@ -183,4 +187,4 @@ def _climb(
     memory.sort()
     if isinstance(method, StochasticVB):
         return Descent(memory, method, rng)
-    return Climb(memory, _settings(method, start), rng)
+    return Climb(memory, _settings(method, checkpoint.name_of(start)), rng)

@@ -48,7 +48,7 @@ def run_regression(
     if not (isinstance(init, str) and init in INITS):
         raise ValueError(f'init: variational density regression starts from cuts of the covariates, init="cuts", not from {init!r}.')
     limit, seeds, began = seconds("time_limit", time_limit), seed_sequence(rng), time.perf_counter()
-    saved, saver, seeds = checkpointing(model, method, name, rng, seeds)
+    saved, saver, seeds = checkpointing(model, method, name, rng, seeds, "cuts")
     before = 0.0 if saved is None else saved.seconds
     binned = binned_of(model)
     rows = rows_of_model(model, binned)
