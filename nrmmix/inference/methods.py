@@ -139,13 +139,14 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     return name, found
 
 
-def _in_memory(model: Specification) -> str:
-    """Say what gives the rows of a streamed model in memory."""
+def _in_memory(model: Specification, variational: bool = False) -> str:
+    """Say what brings the rows of a streamed model into memory; `variational` what needs none there, too."""
     rows = getattr(model.frame, "rows", None)
-    if SHELL.get():
-        is_large = rows is not None and is_file(rows.path) and not fits(rows.path)
-        return "give a file of fewer rows or columns" if is_large else "leave --stream out"
-    return f"give {'a table' if rows is None else rows.remedy}"
+    if not SHELL.get():
+        return f"give {'a table' if rows is None else rows.remedy}" + (', or method="memoized_vb"' if variational else "")
+    is_large = rows is not None and is_file(rows.path) and not fits(rows.path)
+    first = "give --method memoized_vb, or " if variational else "give " if is_large else ""
+    return first + ("a file of fewer rows or columns" if is_large else "leave --stream out")
 
 
 def model_for(method: Any, model: Specification) -> Specification:
@@ -159,8 +160,7 @@ def refusal(method: Method, model: Specification) -> str:
     if isinstance(model.frame, StreamedFrame) and not method.takes_streams:
         rows = model.frame.rows
         lacks = "" if rows is None or not is_file(rows.path) or fits(rows.path) else f" ({too_large(rows.path)})"
-        variational = "--method memoized_vb" if SHELL.get() else 'method="memoized_vb"'
-        instead = _in_memory(model) + ("" if VARIATIONAL["memoized_vb"].refusal(model) else f", or {variational}")
+        instead = _in_memory(model, variational=not VARIATIONAL["memoized_vb"].refusal(model))
         return f"{rows or 'the data'} is not in memory, where chains and searches need it{lacks}: {instead}"
     weight = model.frame.weight
     if weight is not None and not method.takes_weights and not are_counts(weight):

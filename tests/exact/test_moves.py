@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from exact import matrix
 from exact.enumeration import partition_posterior, total_variation
+from numba import njit
 from support import finite_mixtures
 from support.cover import by_turns, each_once
 
@@ -106,24 +107,33 @@ def test_calls_by_work():
 
 # ---- wrong moves
 
-WRONG = (  # what stands in `split_merge.propose`, and what takes its place
+CALL = "call_move(int(memory.option[2]), data, state, memory, rng)"
+WRONG = (  # what stands in `split_merge`, and what takes its place
     ("log_split - log_q if splits else log_q - log_split", "log_split if splits else -log_split"),  # not the proposal's probability
     ("state.size[k_j]", "state.size[k_j] + 1"),  # a size in the prior
     ("K - 1", "K"),  # the number of other clusters
-    ("int(memory.option[1])", "(int(memory.option[1]) if splits else 0)"),  # merges forget the scans
+    (CALL, CALL.replace("call_move", "without_scans") + f" if not splits else {CALL}"),  # merges forget the scans
 )
 WHICH = "memory.option[5]"
+
+
+@njit
+def without_scans(address, data, state, memory, rng):
+    scans, memory.option[1] = memory.option[1], 0.0
+    status = split_merge.call_move(address, data, state, memory, rng)
+    memory.option[1] = scans
+    return status
 
 
 @cache
 def mutant():
     """The entry point, wrong in the way that its sixth option says; right for 0."""
-    propose, move = (inspect.getsource(getattr(f, "py_func", f)) for f in (split_merge.propose, split_merge.split_merge.function))
+    move = inspect.getsource(split_merge.split_merge.function)
     for number, (right, wrong) in enumerate(WRONG, 1):
-        assert propose.count(right) == 1, right
-        propose = propose.replace(right, f"(({wrong}) if {WHICH} == {number}.0 else ({right}))")
-    space = dict(vars(split_merge))
-    exec(propose + "\n\n" + move, space)
+        assert move.count(right) == 1, right
+        move = move.replace(right, f"(({wrong}) if {WHICH} == {number}.0 else ({right}))")
+    space = dict(vars(split_merge)) | {"without_scans": without_scans}
+    exec(move, space)
     return space["split_merge"]
 
 

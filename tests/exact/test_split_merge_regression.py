@@ -74,9 +74,9 @@ def test_in_a_list_with_a_sampled_width(sigma):
 
 # ---- wrong moves
 
-WRONG = (  # what stands in `split_merge.propose`, and what takes its place
-    ("log_split_ratio(data, state, trial, reach,", "log_split_ratio(data, state, trial, state.cache.log_K_sum,"),  # clusters for parts
-    ("state.cache.log_K_sum, k_i, k_j,", "reach, k_i * 0, k_j * 0 + 1,"),  # the last parts that were tried for clusters
+WRONG = (  # what stands in `split_merge`, and what takes its place
+    ("trial, reach, FIRST_PART, SECOND_PART,", "trial, reach, FIRST_PART, FIRST_PART,"),  # one part for both
+    ("state.cache.log_K_sum, k_i, k_j,", "state.cache.log_K_sum, k_i, k_i,"),  # one cluster for both
 )
 
 
@@ -86,13 +86,13 @@ class Mutant(nm.SplitMerge):
 
 
 @pytest.mark.parametrize("wrong", by_turns([None, (WRONG[0],), (WRONG[1],)], 4, 3), ids=["right", "splits", "merges"])
-def test_wrong_reaches_are_found(monkeypatch, wrong):
-    propose, move = (inspect.getsource(getattr(f, "py_func", f)) for f in (split_merge.propose, split_merge.split_merge.function))
+def test_wrong_ratios_are_found(monkeypatch, wrong):
+    move = inspect.getsource(split_merge.split_merge.function)
     if wrong:
-        assert propose.count(wrong[0]) == 1
-        propose = propose.replace(*wrong)
+        assert move.count(wrong[0]) == 1
+        move = move.replace(*wrong)
     space = dict(vars(split_merge))
-    exec(propose + "\n\n" + move, space)
+    exec(move, space)
     monkeypatch.setattr(Mutant, "entry", space["split_merge"])
     data, K, group, kernel = priors.setting("3 groups", DESIGNS)  # so narrow a kernel that ratios differ much
     moves = [Mutant(proposals=2, proposal="sequential")]
