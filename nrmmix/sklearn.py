@@ -149,13 +149,18 @@ class _Estimator(BaseEstimator):
             raise ValueError(f"Found array with n_samples=1 in {name}; a minimum of 2 is required by {type(self).__name__}.")
         return array
 
-    def _seed(self) -> Any:
-        given = self.random_state
+    def _seed(self, given: Any) -> Any:
+        """Return what the package takes as a seed."""
         if given is None or isinstance(given, (int, np.integer, np.random.Generator, np.random.SeedSequence)):
             return given
         if HAS_SKLEARN:
             given = check_random_state(given)
         return int(given.randint(2**31 - 1))  # a RandomState
+
+    def _seed_of_sample(self, random_state: Any) -> Any:
+        """Return the seed of `sample`: that of the estimator where none is given, a new one at every call where it has none either."""
+        given = self.random_state if random_state is None else random_state
+        return np.random.SeedSequence() if given is None else self._seed(given)
 
     def _names(self, letter: str, first: int) -> list[str]:
         """Names of the features as columns of the model: those of the DataFrame where they can stand in a formula, else a letter's."""
@@ -198,7 +203,7 @@ class _Estimator(BaseEstimator):
         default = inspect.signature(type(self).__init__).parameters
         own = {name: getattr(self, name) for name in ("draws", "tune", "thin", "chains", "cores")}
         taken = {name: value for name, value in own.items() if name in method.accepts or value != default[name].default}
-        return model.fit(self.method, rng=self._seed(), progress=False, **taken)
+        return model.fit(self.method, rng=self._seed(self.random_state), progress=False, **taken)
 
     def _fitted(self) -> Any:
         if not hasattr(self, "result_"):
@@ -266,7 +271,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         self.result_ = self._run(Model(data=self._of_kept(some), family=self.family, prior=self.prior, weights=weights))
         found = self.result_.partition()
         self._found, self.n_clusters_ = found.labels, found.n_clusters
-        self.labels_ = self._found if weight is None else self.predict(X)
+        self.labels_ = self._found if weight is None else self._shares(X).argmax(axis=1)
         return self
 
     def _of_kept(self, X: np.ndarray) -> Any:
@@ -278,8 +283,11 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities, (n, clusters), of the clusters of the estimate, given that a row belongs to one of them."""
+        return self._shares(self._array(X, reset=False))
+
+    def _shares(self, X: np.ndarray) -> np.ndarray:
+        """Probabilities (n, clusters) for rows that have been read."""
         fit = self._fitted()
-        X = self._array(X, reset=False)
         rows, y = prediction_rows(fit.model, self._of_kept(X)), np.ascontiguousarray(X[:, self._kept])
         return among_known_and_new(states_of(fit.posterior, 500), self._found, rows, y)[0]
 
@@ -299,11 +307,11 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n_samples, d) from the posterior predictive distribution, and their most probable clusters."""
         fit, size = self._fitted(), count("n_samples", n_samples, 1)
-        drawn = fit.simulate(self._of_kept(np.zeros((1, self.n_features_in_))), size, random_state).to_numpy()
+        drawn = fit.simulate(self._of_kept(np.zeros((1, self.n_features_in_))), size, self._seed_of_sample(random_state)).to_numpy()
         X = np.where(self._copied < 0, self._constant, 0.0) + np.zeros((size, 1))
         varies = self._copied >= 0
         X[:, varies] = drawn[:, np.searchsorted(self._kept, self._copied[varies])]
-        return X, self.predict(X)
+        return X, self._shares(X).argmax(axis=1)
 
 
 class NRMRegressor(RegressorMixin, _Estimator):
@@ -356,7 +364,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, y = self._array(X, reset=True, y=y)
-        self._flat, weight = y.ndim == 1, self._weights(sample_weight, len(X))
+        flat, weight = y.ndim == 1, self._weights(sample_weight, len(X))
         if weight is not None:
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         table, names = self._table(X), ["y"] if y.ndim == 1 else [f"y{j}" for j in range(y.shape[1])]
@@ -368,7 +376,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*point masses", UserWarning)  # whole numbers are responses of regressors too
             model = Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None, weights=weight)
-        self.result_ = self._run(model)
+        self.result_, self._flat = self._run(model), flat
         return self
 
     def _table(self, X: np.ndarray) -> pd.DataFrame:
@@ -399,7 +407,8 @@ class NRMRegressor(RegressorMixin, _Estimator):
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Responses (n_samples, n) or (n_samples, n, d) drawn at the rows X."""
         fit, size = self._fitted(), count("n_samples", n_samples, 1)
-        drawn = fit.simulate(self._table(self._array(X, reset=False)), size, random_state).to_numpy().reshape(size, len(X), -1)
+        drawn = fit.simulate(self._table(self._array(X, reset=False)), size, self._seed_of_sample(random_state))
+        drawn = drawn.to_numpy().reshape(size, len(X), -1)
         return drawn[..., 0] if self._flat else drawn
 
 

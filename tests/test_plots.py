@@ -254,6 +254,13 @@ def test_characters_that_are_not_seen_are_escaped(name):
             pyplot.close(figure)
 
 
+def test_axes_with_a_logarithmic_scale_keep_it():
+    fit = nm.fit("a ~ 1", {"a": np.r_[np.arange(10.0), 30 + np.arange(10.0)]}, draws=10, tune=10, chains=1, rng=1)
+    ax = Figure().subplots()
+    ax.set_yscale("log")
+    assert fit.plot("density", ax=ax, **FEW).get_yscale() == "log"
+
+
 def test_names_that_begin_with_an_underscore_are_in_the_legend():
     """Matplotlib leaves such labels out."""
     data = {"y": ["_low", "high", "_low", "high", "high", "_low"], "_x": np.arange(6.0)}

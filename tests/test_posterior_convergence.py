@@ -10,7 +10,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.posterior import diagnostics
-from nrmmix.posterior.convergence import Evidence, agreed, converged, unmoved, verdict
+from nrmmix.posterior.convergence import Evidence, agreed, converged, unmoved, verdict, warn_unless_converged
 from nrmmix.posterior.draws import Draws
 
 KNOWN = nm.Gaussian(known_covariance=np.eye(2), m=np.zeros(2), r=1e-4)
@@ -65,6 +65,25 @@ def test_clear_groups_are_trusted(prior, init):
     text = said(fit)
     assert "agree" in text and "not trust" not in text and "cannot be judged" not in text and "elsewhere" not in text
     assert bool(fit.glance()["converged"].iloc[0]) and agreed(fit.evidence, fit.diagnostics())
+
+
+def test_a_start_that_nobody_has_named_is_not_spoken_of():
+    """Starts by default may be one partition, which several searches have found."""
+    r = np.random.default_rng(5)
+    a, b, noise = r.normal(size=(3, 80))
+    data = pd.DataFrame({"a": a, "b": b, "y": a + 0.5 * noise})
+    fit = nm.fit("y ~ a + b", data, draws=100, tune=20, chains=2, rng=5)
+    assert fit.run.one_start and "one partition" not in said(fit)
+    assert "All chains have started from one partition" in said(nm.fit("y ~ a + b", data, draws=100, tune=20, chains=2, rng=5, init="one"))
+
+
+def test_curves_that_differ_are_warned_of():
+    """Whatever numbers of the clusters say; `glance` goes by both."""
+    good, bad = table(1.001, 900), table(1.3, 9, "mean y at x = 1")
+    evidence = Evidence(4, 200, 100, 1)
+    with pytest.warns(nm.ConvergenceWarning, match="Curves: chains differ, most of all in mean y at x = 1"):
+        warn_unless_converged(evidence, lambda: good, lambda: bad)
+    assert agreed(evidence, good) and agreed(evidence, good, good) and not agreed(evidence, good, bad)
 
 
 def test_chains_that_are_caught_apart_are_not_trusted(tmp_path):

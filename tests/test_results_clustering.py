@@ -95,6 +95,42 @@ def partitions(n):
 
 
 @pytest.mark.filterwarnings(SHORT)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_parameters_where_cells_are_drawn(seed):
+    """Those of the completed rows, with what is not known of the cells: neither gaps at a start nor medians of censored values."""
+    r = np.random.default_rng(seed)
+    Y = r.multivariate_normal([100, 50], [[100, 80], [80, 100]], 100)
+    Y[50:] += 60
+    gaps = Y.copy()
+    gaps[r.random(100) < 0.3, 1] = np.nan
+    run = {"draws": 150, "tune": 150, "chains": 2, "rng": seed}
+    fit = nm.fit("a + b ~ 1", pd.DataFrame(gaps, columns=["a", "b"]), missing="marginalize", **run)
+    found = fit.parameters().unstack("parameter").loc[:1]
+    for cluster, row in found.iterrows():
+        own = Y[fit.partition().labels == cluster]
+        assert abs(row["mean", "mean b"] - own[:, 1].mean()) < 4 * row["sd", "mean b"] < 12
+        assert row["lower", "sd b"] < own[:, 1].std() < row["upper", "sd b"] + 3 and row["mean", "corr a, b"] > 0.6
+        whole = completed_by_hand(fit, cluster)
+        assert row["mean", "mean b"] == pytest.approx(whole[0], abs=0.6) and row["mean", "sd b"] == pytest.approx(whole[1], rel=0.1)
+    times = r.normal(3, 1, 150)
+    censored = nm.fit("Surv(t, e) ~ 1", {"t": np.minimum(times, 3), "e": (times <= 3).astype(int)}, **run)
+    shown = censored.parameters().loc[0].loc["sd t"]
+    filled = np.quantile(censored.draws.flat("imputed"), 0.5, axis=0)
+    too_narrow = np.r_[times[times <= 3], filled].std()
+    assert shown["mean"] > 1.05 * too_narrow and shown["lower"] < times.std() < shown["upper"]
+
+
+def completed_by_hand(fit, cluster):
+    """Mean and standard deviation of b over the members, averaged over draws of the gaps."""
+    members, y = fit.partition().labels == cluster, fit.model.frame.response
+    found = []
+    for cells in fit.draws.flat("imputed")[::10]:
+        whole = y.copy()
+        whole[np.isnan(y)] = cells
+        found.append((whole[members, 1].mean(), whole[members, 1].std()))
+    return np.mean(found, axis=0)
+
+
 def test_membership_is_that_of_all_partitions():
     """Every partition of four rows with its posterior probability; a cluster counts for those of the estimate by its members."""
     prior, mass = (1.5, 0.2, 3.0, 1.0), 1.0

@@ -46,6 +46,17 @@ def test_mixture(mixture):
     assert np.array_equal(NRMMixture(**SMALL).fit_predict(X), mixture.labels_)
 
 
+def test_samples_without_a_seed_are_new_ones():
+    """And a table of one's own that has names is not complained of."""
+    table = pd.DataFrame(X, columns=["a", "b"])
+    options = {name: value for name, value in SMALL.items() if name != "random_state"}
+    free = NRMMixture(**options).fit(table, sample_weight=np.ones(len(table)))
+    assert not np.array_equal(free.sample(5)[0], free.sample(5)[0])
+    assert np.array_equal(*(free.sample(5, random_state=np.random.RandomState(3))[0] for _ in range(2)))
+    seeded = NRMMixture(**options, random_state=4).fit(table)
+    assert np.array_equal(seeded.sample(5)[0], seeded.sample(5)[0])
+
+
 def test_probabilities_are_those_of_predict(mixture):
     table = mixture.result_.predict(X, "cluster")
     known = table["cluster"].to_numpy() >= 0

@@ -16,7 +16,7 @@ from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.predict.kernel_states import clusters_of
+from nrmmix.posterior.predict.kernel_states import completed_clusters
 from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
@@ -30,10 +30,10 @@ POINTS = 100  # along a line
 
 def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """Means (I, K, W) of the responses in the clusters of a partition at rows of inputs (I, e), or (1, e)."""
-    clusters = clusters_of(fit.model, labels, fit.posterior.draws if isinstance(fit.posterior, Posterior) else None)
+    draws = fit.posterior.draws if isinstance(fit.posterior, Posterior) else None
     with announced():
-        values = clusters.means(clusters.points(None, inputs))
-    return fit.model.blocks.means(values[:, :-1], fit.model.packed)
+        values = [clusters.means(clusters.points(None, inputs)) for clusters in completed_clusters(fit.model, labels, draws)]
+    return np.mean([fit.model.blocks.means(one[:, :-1], fit.model.packed) for one in values], axis=0)
 
 
 def _needs_many(model: Specification) -> str | None:

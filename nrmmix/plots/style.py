@@ -164,6 +164,8 @@ def points(n: int, size: float = 4.0) -> dict[str, Any]:
 
 def density_axis(ax: Axes) -> None:
     """A vertical axis from 0; its power of ten stands over the numbers, beside the legend."""
+    if ax.get_yscale() != "linear":  # axes of the caller's
+        return
     ax.set_ylim(0, None)
     ax.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
     ax.yaxis.get_offset_text().set(horizontalalignment="right", fontsize=SMALL)

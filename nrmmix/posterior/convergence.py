@@ -31,9 +31,9 @@ class ConvergenceWarning(UserWarning):
     """The chains of a fit disagree, or hold too few effective draws to be used.
 
     Given by `Model.fit` and `MCMCResult.extend` for runs of 100 or more draws a chain whose R-hat is above 1.05 or whose effective
-    sample size is below 100 for some label-invariant quantity, in which no move has changed the partitions of chains that differ or have
-    never left a common start, or in which slice sampling has skipped more than a fifth of its calls.  `summary()` says the same of every
-    run.
+    sample size is below 100 for some label-invariant quantity, or for some curve of a density regression; in which no move has changed
+    the partitions of chains that differ or have never left a common start; or in which slice sampling has skipped more than a fifth of
+    its calls.  `summary()` says the same of every run.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Evidence(NamedTuple):
     seconds: float = 0.0  # of sampling
     by_itself: bool = False  # whether the run was to find its length itself
     limit: float = 0.0  # seconds of the time limit, where that has ended it
-    one_start: bool = False  # whether all chains started from the same partition
+    one_start: bool = False  # whether the caller has had all chains start from the same partition
 
     @property
     def clean(self) -> bool:
@@ -93,9 +93,9 @@ def warn_unless_converged(
     """Give a `ConvergenceWarning` where the verdict on a run is that it cannot be trusted."""
     if evidence.n_draws < WARN_FROM:
         return
-    table = quantities()
-    if _suspect(table.dropna(subset=["ess"])).any() or evidence.objection:
-        warn(verdict(evidence, table, curves()), ConvergenceWarning)
+    table, of_curves = quantities(), curves()
+    if evidence.objection or any(_suspect(one.dropna(subset=["ess"])).any() for one in (table, of_curves) if one is not None):
+        warn(verdict(evidence, table, of_curves), ConvergenceWarning)
 
 
 def converged(quantities: pd.DataFrame) -> bool:
@@ -159,8 +159,10 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
     return _joined(evidence.bias, evidence.objection, also, text, _end(evidence), remedy, alone)
 
 
-def agreed(evidence: Evidence, quantities: pd.DataFrame) -> bool:
+def agreed(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame | None = None) -> bool:
     """Whether chains agree and nothing else speaks against the run; those agree too of which nothing varies, and all have the same values.
+
+    Where there are diagnostics of curves these must agree as well.
 
     Examples
     --------
@@ -170,7 +172,8 @@ def agreed(evidence: Evidence, quantities: pd.DataFrame) -> bool:
     False
     """
     varied = quantities.dropna(subset=["ess"])
-    return evidence.clean and (_is_still(evidence, varied) or converged(quantities))
+    drawn = None if curves is None else curves.dropna(subset=["ess"])
+    return evidence.clean and (_is_still(evidence, varied) or converged(quantities)) and (drawn is None or drawn.empty or converged(drawn))
 
 
 def _is_still(evidence: Evidence, varied: pd.DataFrame) -> bool:

@@ -33,6 +33,7 @@ WORTH_THREADS = 1e5  # statistics of rows of a draw; of fewer most time is Pytho
 MAX_RESPONSES = 3
 NEAR = 0.2  # share of the rows, the nearest, whose quartiles are taken
 MAX_NAMED = 3  # covariates that a place is named by
+DIGITS = range(3, 16)  # of numbers in names
 
 
 def response_diagnostics(posterior: Posterior) -> pd.DataFrame:
@@ -90,7 +91,8 @@ def curve_diagnostics(posterior: Posterior, most: int = MAX_DRAWS) -> pd.DataFra
         for j, response in enumerate(responses):
             name = frame.response_names[response]
             values[f"mean {name} at {place}"] = found[..., r, j, 0]
-            values |= {f"P({name} <= {c:.3g}) at {place}": found[..., r, j, 1 + q] for q, c in enumerate(quartiles[r, j])}
+            texts = told_apart(quartiles[r, j])
+            values |= {f"P({name} <= {c}) at {place}": found[..., r, j, 1 + q] for q, c in enumerate(texts)}
     return diagnostics.table(values)
 
 
@@ -148,10 +150,28 @@ def _places(model: Specification, at: np.ndarray) -> list[str]:
     """Rows in words: by their covariates, where these are few and tell them apart, else by their labels."""
     frame = model.frame
     assert frame.covariates is not None
-    places = [covariates_text(frame, frame.covariates[row], digits=3) for row in at]
-    if len(frame.covariate_names) > MAX_NAMED or len(set(places)) < len(places):
-        return [f"row {frame.index[row]}" for row in at]
-    return places
+    if len(frame.covariate_names) <= MAX_NAMED:
+        for digits in DIGITS:
+            places = [covariates_text(frame, frame.covariates[row], digits) for row in at]
+            if len(set(places)) == len(places):
+                return places
+    return [f"row {frame.index[row]}" for row in at]
+
+
+def told_apart(numbers: np.ndarray) -> list[str]:
+    """Numbers in as few digits as tell them apart, three or more.
+
+    Examples
+    --------
+    >>> told_apart(np.array([1.23456, 2.5])), told_apart(np.array([300.1, 300.2]))
+    (['1.23', '2.5'], ['300.1', '300.2'])
+    """
+    texts: list[str] = []
+    for digits in DIGITS:
+        texts = [f"{one:.{digits}g}" for one in numbers]
+        if len(set(texts)) == len(set(numbers.tolist())):
+            break
+    return texts
 
 
 def _values(states: States, rows: PredictionRows, responses: list[int], quartiles: np.ndarray) -> np.ndarray:

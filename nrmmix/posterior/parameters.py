@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from nrmmix.model.families import Parameter
 
 COLUMNS = ("mean", "sd", "lower", "upper")
+POINTS = 19  # quantiles of each law of a mixture
 
 
 def table(
@@ -38,6 +40,28 @@ def table(
         columns[one.name] = np.stack([one.mean, one.sd, lower, upper], axis=1)
     index = pd.MultiIndex.from_product([range(len(size)), columns], names=["cluster", "parameter"])
     return pd.DataFrame(np.stack(list(columns.values()), axis=1).reshape(-1, len(COLUMNS)), index=index, columns=list(COLUMNS))
+
+
+def mixed(parts: Sequence[Parameter]) -> Parameter:
+    """A parameter under the mixture, in equal shares, of several laws of it; its quantiles are those of `POINTS` quantiles of each.
+
+    Examples
+    --------
+    >>> one = mixed([Parameter("mean y", np.array([m]), np.array([0.5])) for m in (1.0, 3.0)])
+    >>> one.mean, one.sd.round(3)
+    (array([2.]), array([1.118]))
+    """
+    means, sds = np.array([one.mean for one in parts]), np.array([one.sd for one in parts])
+    laws = [one.quantile for one in parts if one.quantile is not None]
+
+    @cache
+    def pooled() -> np.ndarray:
+        return np.array([law((i + 0.5) / POINTS) for law in laws for i in range(POINTS)])
+
+    return parts[0]._replace(
+        mean=means.mean(axis=0), sd=np.sqrt((sds**2).mean(axis=0) + means.var(axis=0)),
+        quantile=(lambda p: np.quantile(pooled(), p, axis=0)) if laws else None,
+    )
 
 
 def of_columns(parameter: Parameter, columns: np.ndarray) -> Parameter:

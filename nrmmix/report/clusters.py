@@ -15,7 +15,7 @@ from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 from nrmmix.posterior.partition import SAMPLE, Partition
-from nrmmix.posterior.predict.kernel_states import clusters_of
+from nrmmix.posterior.predict.kernel_states import parameters_of
 from nrmmix.results.base import Result
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
@@ -201,7 +201,7 @@ def parameters(
 ) -> tuple[list[Column], list[Words], int]:
     """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
     columns, words, left_out = [], [], 0
-    for every in clusters_of(model, partition.labels, draws, shared).parameters():
+    for every in parameters_of(model, partition.labels, draws, shared):
         own = shown = [parameter for parameter in every if not parameter.is_detail]
         if len(own) > MAX_IN_FULL:
             if own[0].name.startswith(SHARE):

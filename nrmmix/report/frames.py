@@ -68,7 +68,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
         "mean_log_density": cast(pd.Series, fit.log_density()).mean(),
         "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
-        "seconds": fit.seconds, "converged": agreed(fit.evidence, table),
+        "seconds": fit.seconds, "converged": agreed(fit.evidence, table, fit.curve_diagnostics() if model.is_regression else None),
     }])
 
 

@@ -26,7 +26,6 @@ from nrmmix.model.priors.covariate_kernels import CovariateKernel
 from nrmmix.model.priors.measures import Prior
 from nrmmix.plots.kinds import KINDS
 from nrmmix.plots.methods import trees, variational
-from nrmmix.posterior.convergence import agreed
 from nrmmix.report.findings import DRAWS, findings
 from nrmmix.report.summary import Checked, search_summary, search_verdict, summary, variational_summary, variational_verdict
 from nrmmix.results.base import Result
@@ -126,7 +125,7 @@ def _parts(fit: Result) -> _Parts:
     if not fit.lacking:
         fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     checked = Checked.of(fit)
-    state = GOOD if agreed(fit.evidence, checked.numbers) else DOUBTFUL
+    state = GOOD if checked.agree else DOUBTFUL
     shown = summary(fit, checked, says=False).as_html()
     return _Parts(checked.verdict, state, shown, plots.available(fit.model), lambda kind: KINDS[kind].draw)
 
@@ -264,8 +263,9 @@ def _run(fit: Result) -> str:
     }
     listed = "\n".join(f"<dt><strong>{name}</strong></dt><dd>{escape(text)}</dd>" for name, text in rows.items())
     return (
-        f"<dl>\n{listed}\n</dl>\n<p>On the same data, the same machine and with the same versions this draws the same again (if starting "
-        f"labels were given as <code>init</code>, give them too):</p>\n<pre>{escape(reproduce(fit))}</pre>"
+        f"<dl>\n{listed}\n</dl>\n<p>On the same data, the same machine and with the same versions this draws the same again (if a start "
+        "was given as <code>init</code>, or weights of rows to chains or searches, give them too):</p>\n"
+        f"<pre>{escape(reproduce(fit))}</pre>"
     )
 
 
@@ -302,6 +302,7 @@ def reproduce(fit: Result) -> str:
         return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code(method)}, rng={fit.seed})"
     assert isinstance(fit, MCMCResult)
     run = f"draws={fit.draws.n_draws}, tune={fit.tune}, thin={fit.thin}, chains={fit.draws.n_chains}, rng={fit.seed}"
+    run += ", init=init" if fit.run.init_given else ""  # a name, labels, or fits: the run does not keep which
     return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code_of(fit.method, fit.cycle)}, {run})"
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.model.frame.columns.dates import describe
-from nrmmix.posterior.convergence import format_rhat, verdict
+from nrmmix.posterior.convergence import agreed, format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes, why_counts_differ
 from nrmmix.report.frames import quantities
@@ -44,15 +44,17 @@ Rows = list[tuple[str, str]]
 
 
 class Checked(NamedTuple):
-    """The numbers of chains that tables report, and what is said of their convergence."""
+    """The numbers of chains that tables report, what is said of their convergence, and whether they agree."""
 
     numbers: pd.DataFrame
     verdict: str
+    agree: bool
 
     @classmethod
     def of(cls, fit: MCMCResult) -> Checked:
-        numbers = quantities(fit)
-        return cls(numbers, verdict(fit.evidence, numbers, fit.curve_diagnostics()))
+        numbers, curves = quantities(fit), fit.curve_diagnostics()
+        agree = agreed(fit.evidence, numbers, curves if fit.model.is_regression else None)
+        return cls(numbers, verdict(fit.evidence, numbers, curves), agree)
 
 
 def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) -> Report:
@@ -63,7 +65,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
     is left out until `fit.partition()` has been called.  What comes out as LaTeX needs the package booktabs.  `checked` is what has been
     computed before, for it takes longest.  Without `says` the verdict is left to the page that the tables stand on.
     """
-    numbers, said = Checked.of(fit) if checked is None else checked
+    numbers, said, _ = Checked.of(fit) if checked is None else checked
     width, covariates = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index))), fit.model.slots is not None and not fit.lacking
     tied: list[str] = []
     tables = [

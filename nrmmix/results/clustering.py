@@ -137,7 +137,8 @@ class Clustered:
         -----
         Parameters have their posterior given the estimated partition, in closed form: without the uncertainty about who belongs to a
         cluster, as in the summary.  Moments that do not exist, and limits of families that do not say them, are NaN; parameters that all
-        clusters share are held at the medians of their draws.  Weights are those in the random measure, of each draw's clusters by the
+        clusters share are held at the medians of their draws.  Where missing or censored cells are drawn, laws are mixtures over 25
+        draws of these.  Weights are those in the random measure, of each draw's clusters by the
         shares of their members that lie in those of the estimate: what is missing to 1 is the weight of clusters without rows.  Weights
         of a density regression change with the covariates, and are left out; the mean response there is `predict`.
         After variational inference of rows that are not in memory, parameters are those of the largest component of each cluster, and
@@ -165,12 +166,12 @@ class Clustered:
 
     def _given_clusters(self) -> tuple[np.ndarray, np.ndarray, list[Parameter]]:
         """Return the sizes (C,) of the clusters of the point estimate, what has which label, rows or components, and the parameters."""
-        from nrmmix.posterior.predict.kernel_states import clusters_of
+        from nrmmix.posterior.predict.kernel_states import parameters_of
 
         found, posterior = self.partition(), self.posterior
         learnt = posterior.factors.exponential.shared if hasattr(posterior, "factors") else None
-        state = clusters_of(self.model, found.labels, getattr(posterior, "draws", None) if learnt is None else None, learnt)
-        return found.sizes, found.labels, [one for block in state.parameters() for one in block]
+        blocks = parameters_of(self.model, found.labels, getattr(posterior, "draws", None) if learnt is None else None, learnt)
+        return found.sizes, found.labels, [one for block in blocks for one in block]
 
     @guided
     def partition(

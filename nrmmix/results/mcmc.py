@@ -91,7 +91,7 @@ class MCMCResult(Saved, Result):
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
             objection=next(filter(None, objections), ""), seconds=self.seconds, by_itself=self.run.goal == AUTO, limit=self._limit_reached,
-            one_start=self.run.one_start and self.model.n_obs > 1,
+            one_start=self.run.one_start and self.run.init_given and self.model.n_obs > 1,
         )
 
     @property

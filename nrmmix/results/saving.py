@@ -43,7 +43,7 @@ from nrmmix.results.variational import VariationalResult
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 6, 6
 PLAN = ("goal", "time_limit", "store", "most", "stopped")  # of a run that may go on
-ONE_START = "one_start"  # which files of before do not have
+OF_START = ("one_start", "init_given")  # which files of before do not have
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
 MAX_BITS = 4096  # of a seed
@@ -118,7 +118,7 @@ def encoded(
 
 def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
     """Draws, and where the chains stand."""
-    values = {name: getattr(run, "label_changes" if name == "moved" else name) for name in (*RUN, *PLAN, ONE_START)}
+    values = {name: getattr(run, "label_changes" if name == "moved" else name) for name in (*RUN, *PLAN, *OF_START)}
     values["time_limit"] = None if run.time_limit is None or np.isinf(run.time_limit) else run.time_limit
     return {
         "run": values | {"cycle": encode(run.cycle)},
@@ -270,7 +270,7 @@ def _restored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> MCMCResu
         return search_file.restored(header, get, model, _insist)
     draws = {name: get(key) for name, key in header["draws"].items()}
     draws |= {name: _labels(draws[name], name) for name in LABELS if name in draws}
-    run = {name: header["run"][name] for name in (*RUN, *PLAN)} | {ONE_START: header["run"].get(ONE_START, False)}
+    run = {name: header["run"][name] for name in (*RUN, *PLAN)} | {name: header["run"].get(name, False) for name in OF_START}
     cycle = decode(header["run"]["cycle"])
     _check_run(model, run, cycle)
     _check_draws(model, draws, run["store"])
@@ -300,7 +300,7 @@ def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
         _insist(type(run[name]) is int and run[name] >= least, name)
     _insist(run["tune"] <= MAX_ITERATIONS and run["thin"] <= MAX_ITERATIONS and run["seed"].bit_length() <= MAX_BITS, "tune, thin or seed")
     _insist(all(type(run[name]) in (int, float) and 0 <= run[name] < np.inf for name in ("seconds", "moved")), "seconds")
-    _insist(type(run["interrupted"]) is bool and type(run[ONE_START]) is bool and type(run["method"]) is str, "run")
+    _insist(all(type(run[name]) is bool for name in ("interrupted", *OF_START)) and type(run["method"]) is str, "run")
     goal, limit = run["goal"], run["time_limit"]
     _insist(goal == length.AUTO or (type(goal) is int and 0 <= goal <= MAX_ITERATIONS), "goal")
     _insist(limit is None or (type(limit) in (int, float) and limit > 0), "limit of time")

@@ -23,7 +23,7 @@ from nrmmix.inference.mcmc.cycle import Cycle, seconds_to_compile
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.inference.mcmc.start import is_one, starts_of
+from nrmmix.inference.mcmc.start import SPREAD, is_one, starts_of
 from nrmmix.inference.mcmc.store import Store, check_memory, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.inference.variational_regression.spread import spread
@@ -56,6 +56,7 @@ class Run:
     most: int = 0  # draws of each chain that are kept at most, where the goal is "auto"
     stopped: str = ""  # by what, of `driving`, where it was before the goal
     one_start: bool = False  # whether all chains started from the same partition
+    init_given: bool = False  # whether the caller has named a start
 
 
 @dataclass
@@ -138,7 +139,7 @@ def sample(
             of_chains = seeds.spawn(chains)
             optima = lambda: spread(model, chains, seeds.spawn(1)[0]) or cuts.spread(model, chains)  # noqa: E731
             starts = starts_of(model, init, chains, tune, optima)
-            run.one_start = is_one(starts)
+            run.one_start, run.init_given = is_one(starts), not (isinstance(init, str) and init == SPREAD)
             session.runs = [
                 new_chain(model, cycle, start.labels, acquire(seed), session.store.each, start.codes, start.heated)
                 for start, seed in zip(starts, of_chains, strict=True)

@@ -23,12 +23,14 @@ from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.pack import arrays_of, provide
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.parameters import mixed
 from nrmmix.posterior.predict.rows import CovariateWeights
 
 OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
     "a wider kernel or more components."
 )
+COMPLETED = 25  # draws of missing and censored cells that parameters of clusters are averaged over
 INVISIBLE = 1e-5  # share of a row up to which atoms are part of what is left there
 
 
@@ -275,9 +277,10 @@ class RecordedDraws:
 
 
 def clusters_of(
-    model: Specification, labels: np.ndarray, draws: Draws | None = None, shared: Mapping[str, np.ndarray] | None = None
+    model: Specification, labels: np.ndarray, draws: Draws | None = None, shared: Mapping[str, np.ndarray] | None = None,
+    cells: np.ndarray | None = None,
 ) -> KernelState:
-    """The clusters 0, ..., K - 1 of a partition of the fitted rows.
+    """The clusters 0, ..., K - 1 of a partition of the fitted rows, with the given values of cells that chains draw.
 
     Parameters that they share are at the medians of their draws, matrices at the mean, or as given; hyperparameters, on which they do not
     depend, at their starts.
@@ -289,12 +292,33 @@ def clusters_of(
             data.rows.constant[data.shared[those]] = shared[name]
         elif draws is not None and name in draws:
             data.rows.constant[data.shared[those]] = model.packed.middle(draws.flat(name), those)
-    if draws is not None and "imputed" in draws and model.frame.limits is not None:  # of censored values the medians
-        middle = np.quantile(draws.flat("imputed"), 0.5, axis=0, method="lower")  # of counts a count
-        data.rows.y[:] = model.blocks.completed(model.frame.response, middle, model.frame.inputs, model.packed)
+    if cells is not None:
+        data.rows.y[:] = model.blocks.completed(model.frame.response, cells, model.frame.inputs, model.packed)
     with announced():
         start(found.data, found.state, labels)
     return found
+
+
+def completed_clusters(
+    model: Specification, labels: np.ndarray, draws: Draws | None = None, shared: Mapping[str, np.ndarray] | None = None
+) -> Iterator[KernelState]:
+    """Yield the clusters of a partition once, or where chains have drawn missing and censored cells for each of some draws of these."""
+    if draws is None or "imputed" not in draws:
+        yield clusters_of(model, labels, draws, shared)
+        return
+    cells = draws.flat("imputed")
+    for t in np.linspace(0, len(cells) - 1, min(len(cells), COMPLETED)).astype(int):
+        yield clusters_of(model, labels, draws, shared, cells[t])
+
+
+def parameters_of(
+    model: Specification, labels: np.ndarray, draws: Draws | None = None, shared: Mapping[str, np.ndarray] | None = None
+) -> list[list[Parameter]]:
+    """Parameters of the clusters of a partition, block by block; where cells were drawn their law is the mixture over draws of these."""
+    found = [state.parameters() for state in completed_clusters(model, labels, draws, shared)]
+    if len(found) == 1:
+        return found[0]
+    return [[mixed([block[p] for block in blocks]) for p in range(len(blocks[0]))] for blocks in zip(*found, strict=True)]
 
 
 def prior_distributions(model: Specification) -> list[Distribution | None]:
