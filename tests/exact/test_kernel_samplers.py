@@ -145,7 +145,7 @@ MUTANTS = {  # the sampler, what stands in it, and what takes its place
     "slices without the kernel": (slicing, nm.Slice(), "K_row[place[origin[m]]] * sizes[m] < slices[i]", "K_row[place[origin[m]]] == 0.0"),
     "tables of all regions alike": (sngp, nm.SNGP(), "region[SIZE, p] / (mass + region[LOAD, p])", "1.0 / (mass + region[LOAD, p])"),
     "no location of a new table": (sngp, nm.SNGP(), "state.location[state.labels[i]] = at", "pass"),
-    "v without its atoms": (blocked, nm.Blocked(), "sizes[m] = math.exp(log_sizes[m])", "sizes[m] = 1.0"),
+    "sizes without members": (blocked, nm.Blocked(), "(state.size[m] if m < K else 0.0) - sigma", "-sigma"),
     "atoms all over": (blocked, nm.Blocked(), "draw_share(shares, shares.shape[0], rng.random() * total)", "0"),
 }
 
