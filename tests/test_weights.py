@@ -207,6 +207,22 @@ def test_rows_that_repeated_would_not_fit_are_for_variational_inference(table):
     assert model.fit("vb", init=start, rng=1).factors.N.sum() == pytest.approx(4e13)
 
 
+def test_labels_of_a_series_go_by_the_rows():
+    """As weights do: numbers that another order has given to rows are refused."""
+    table = pd.DataFrame({"y": [0.0, 0.1, 5.0, 5.1]}, index=list("abcd"))
+    model = nm.Model("y ~ 1", table)
+    own = pd.Series([0, 0, 1, 1], index=table.index)
+    assert model.log_joint(own, mass=1.0) == model.log_joint([0, 0, 1, 1], mass=1.0)
+    for other in (own[::-1], own.reset_index(drop=True)):
+        for call in (
+            lambda other=other: model.log_joint(other, mass=1.0), lambda other=other: model.fit(draws=2, tune=0, chains=1, init=other),
+            lambda other=other: model.fit("vb", init=other),
+        ):
+            with pytest.raises(ValueError, match="the Series has other row labels than the data, or has them in another order"):
+                call()
+    assert model.fit(draws=2, tune=0, chains=1, init=own).draws.n_draws == 2
+
+
 def reproduce(fit):
     from nrmmix.report.html import reproduce
 

@@ -55,7 +55,8 @@ def read_table(
         number of a column must have it where thousands end.
     encoding : str, default "utf-8", or "utf-16" of files that begin with its mark
     dtype : dict, optional
-        By name of a column "str", "int", "float" or "category"; what is read as text on demand becomes categories, as codes may be numbers.
+        By name of a column "str", "int", "float" or "category"; what is read as text on demand becomes categories, as codes may be numbers,
+        but for dates.
     na : sequence of str, optional
         Texts that stand for missing values; default the empty one and those of `pandas.read_csv`, such as NA and nan.
 
@@ -106,7 +107,8 @@ def read_table(
         _check_thousands(path.name, text, sep, numbers, decimal, thousands)
     for name in table:
         if dtype.get(name) == "str":
-            table[name] = table[name].astype("category")
+            if not table[name].dropna().astype(str).str.fullmatch(DATE).all():  # dates as text are asked about
+                table[name] = table[name].astype("category")
         elif name not in dtype and not pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name]):
             table[name] = _looked_at(path.name, table[name], decimal, remarks)
     return table, remarks

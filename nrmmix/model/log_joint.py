@@ -29,6 +29,7 @@ def log_joint(
     n = model.n_obs
     if model.frame.is_streamed:
         raise ValueError("log_joint needs the rows in memory; give a table, such as pandas.read_parquet(path).")
+    arrays.check_row_labels(labels, model.frame.index, "labels")
     relabelled, n_clusters = canonical(arrays.labels(labels, n))
     state_hyper = _hyper(model, hyper_values)
     if model.grid is not None:

@@ -65,6 +65,7 @@ def starts_of(model: Specification, init: Any, chains: int, tune: int, optima: C
         names = dealt(model, tune)
         each = {name: starts_of(model, name, chains, tune, optima) for name in names}
         return [each[names[c % len(names)]][c] for c in range(chains)]
+    arrays.check_row_labels(init, model.frame.index, "init")
     fits = list(init) if isinstance(init, (list, tuple)) and init else [init]
     if not all(hasattr(one, "model") and hasattr(one, "partition") for one in fits):
         heated = isinstance(init, str) and init in HEATED and is_heated(model, tune)

@@ -171,7 +171,8 @@ def is_checkpoint(path: Any) -> bool:
     """Whether a file is a checkpoint of a variational fit."""
     try:
         with Path(path).open("rb") as file:
-            return archive.header_of(file).get("format") == FORMAT
+            header = archive.header_of(file)
+            return isinstance(header, dict) and header.get("format") == FORMAT
     except archive.BROKEN:
         return False
 

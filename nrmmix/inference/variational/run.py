@@ -23,7 +23,7 @@ from nrmmix.inference.variational.start import STARTS, seeded
 from nrmmix.inference.variational.stochastic import Descent
 from nrmmix.model.families.exponential import Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
-from nrmmix.model.frame.arrays import TOO_FAR
+from nrmmix.model.frame.arrays import TOO_FAR, check_row_labels
 from nrmmix.model.specification import Specification
 
 WARM_ROWS, WARM_PASSES = 10_000, 10  # of a sample that components from seeds are fitted to before all rows are visited
@@ -140,6 +140,8 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray | None:
                 f"init must be {quoted(STARTS)}, labels or a fit of the same rows, not {init!r}{did_you_mean(init, STARTS)}"
             )
         return init
+    if not model.frame.is_streamed:
+        check_row_labels(init, model.frame.index, "init")
     is_fit = hasattr(init, "model") and hasattr(init, "partition")
     labels = np.asarray(init.partition().labels if is_fit else init)
     if labels.shape != (n,):

@@ -403,6 +403,20 @@ def is_constant(values: np.ndarray) -> np.ndarray:
     return top - bottom <= CONSTANT * np.maximum(top, -bottom)
 
 
+def check_row_labels(values: Any, index: pd.Index, what: str) -> None:
+    """Raise a ValueError where a Series has other row labels than the data, whose order numbers one a row go by.
+
+    Examples
+    --------
+    >>> check_row_labels(pd.Series([0, 1]), pd.RangeIndex(2), "labels")
+    """
+    if isinstance(values, pd.Series) and not values.index.equals(index):
+        raise ValueError(
+            f"{what}: the Series has other row labels than the data, or has them in another order; give it the index of the data, or "
+            f"{what}.to_numpy() where the order is that of the rows."
+        )
+
+
 def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labels") -> np.ndarray:
     """Labels of clusters, n whole numbers of any type, as int64 (n,), a copy; `index`, labels of the rows, and `what` are for messages.
 

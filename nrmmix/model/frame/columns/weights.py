@@ -82,11 +82,8 @@ def checked(values: Any, name: str, n: int, index: pd.Index | None = None) -> np
     >>> checked([1, 2], "weights", 2)
     array([1., 2.])
     """
-    if isinstance(values, pd.Series) and index is not None and not values.index.equals(index):
-        raise ValueError(
-            "weights: the Series has other row labels than the data, or has them in another order; give it the index of the data, or "
-            "weights.to_numpy() where the order is that of the rows."
-        )
+    if index is not None:
+        arrays.check_row_labels(values, index, "weights")
     if np.ndim(values) != 1 or isinstance(values, (dict, set)):
         raise ValueError(f"weights must be the name of a column, or one number for each row, not {shown(values)}.")
     if len(values) != n:
