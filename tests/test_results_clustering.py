@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import nrmmix as nm
+from nrmmix.model.families import Parameter
+from nrmmix.posterior.parameters import mixed
 
 RUN = {"draws": 60, "tune": 60, "chains": 2, "rng": 1, "progress": False}
 SHORT = "ignore:.*(converge|agree|R-hat|effective|chains).*"
@@ -118,6 +120,18 @@ def test_parameters_where_cells_are_drawn(seed):
     filled = np.quantile(censored.draws.flat("imputed"), 0.5, axis=0)
     too_narrow = np.r_[times[times <= 3], filled].std()
     assert shown["mean"] > 1.05 * too_narrow and shown["lower"] < times.std() < shown["upper"]
+
+
+def test_a_mixture_of_laws_has_its_quantiles():
+    """Of laws that are alike those of each, of others those of the mixture."""
+    def law(mean, sd):
+        return Parameter("mean y", np.array([mean]), np.array([sd]), lambda p: np.array([stats.norm.ppf(p, mean, sd)]))
+
+    alike, apart = mixed([law(0.0, 1.0)] * 25), mixed([law(-3.0, 0.5), law(3.0, 0.5)] * 12)
+    for p in (0.025, 0.05, 0.3, 0.95):
+        assert alike.quantile(p)[0] == pytest.approx(stats.norm.ppf(p), abs=0.03)
+    assert apart.mean[0] == pytest.approx(0.0) and apart.sd[0] == pytest.approx(np.sqrt(9.25))
+    assert apart.quantile(0.05)[0] == pytest.approx(stats.norm.ppf(0.1, -3.0, 0.5), abs=0.05)
 
 
 def completed_by_hand(fit, cluster):

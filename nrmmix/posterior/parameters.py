@@ -45,6 +45,8 @@ def table(
 def mixed(parts: Sequence[Parameter]) -> Parameter:
     """A parameter under the mixture, in equal shares, of several laws of it; its quantiles are those of `POINTS` quantiles of each.
 
+    These are at other probabilities of each law, so that laws that are alike have quantiles at as many probabilities as there are points.
+
     Examples
     --------
     >>> one = mixed([Parameter("mean y", np.array([m]), np.array([0.5])) for m in (1.0, 3.0)])
@@ -56,11 +58,11 @@ def mixed(parts: Sequence[Parameter]) -> Parameter:
 
     @cache
     def pooled() -> np.ndarray:
-        return np.array([law((i + 0.5) / POINTS) for law in laws for i in range(POINTS)])
+        return np.array([law((i + (c + 0.5) / len(laws)) / POINTS) for c, law in enumerate(laws) for i in range(POINTS)])
 
     return parts[0]._replace(
         mean=means.mean(axis=0), sd=np.sqrt((sds**2).mean(axis=0) + means.var(axis=0)),
-        quantile=(lambda p: np.quantile(pooled(), p, axis=0)) if laws else None,
+        quantile=(lambda p: np.quantile(pooled(), p, axis=0, method="hazen")) if laws else None,
     )
 
 
