@@ -19,6 +19,7 @@ from support.global_moves import GlobalMoves, stay
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
+from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 from nrmmix.kernels.trees import guided as tree_guided
 from nrmmix.kernels.trees import splits as tree_splits
@@ -172,95 +173,83 @@ def test_splits_into_several_blocks():
     assert not steps[1.0][9:].any() and not steps[1.0][:6].any()
 
 
-# ---- wrong moves: what stands in the kernels, and what takes its place where `it` is asked for
+# ---- wrong moves: a text of the kernels, its place, and another text in its stead
 
 WRONG = {
     "other first picks of a merge are forgotten": (
-        tree_guided, "merge", "            if chosen[m] != 0 and m != k:\n                log_other",
-        "            if chosen[m] != 0 and m != k and not {it}:\n                log_other"),
+        tree_guided, ["merge"], tree_splits.MERGE, "            if chosen[m] != 0 and m != k:\n                log_other",
+        "            if False:\n                log_other"),
     "blocks of a split are as good as certain": (
-        tree_guided, "into_blocks", "log_node + log_path", "log_node + (0.0 if {it} else log_path)"),
+        tree_guided, ["into_blocks"], tree_splits.BLOCK, "log_node + log_path", "log_node"),
     "the last scan is as good as certain": (
-        tree_guided, "by_scan", "log_q += run_scans(", "log_q += (0.0 if {it} else 1.0) * run_scans("),
+        tree_guided, ["by_scan"], tree_splits.SCAN, "log_q += run_scans(", "log_q += 0.0 * run_scans("),
     "to undo a split anchors are drawn until they are parted": (
-        tree_guided, "log_split_back", "    if state.labels[member[a]] ==",
-        "    while {it} and state.labels[member[a]] == state.labels[member[b]]:\n"
+        tree_guided, ["split_back"], tree_splits.BACK, "    if state.labels[member[a]] ==",
+        "    while state.labels[member[a]] == state.labels[member[b]]:\n"
         "        a, b = set_out(data, state, guide, count, rng)\n"
         "    if state.labels[member[a]] =="),
     "rho is adapted for ever": (
-        tree_guided, "adapt", "    if state.num[TUNING] != 0:\n",
-        "    joined *= 5 if {it} else 1\n    if state.num[TUNING] != 0 or {it}:\n"),
+        tree_guided, ["adapt", "global_move"], tree_splits.GLOBAL, "    if state.num[Count.TUNING] != 0:\n", "    if True:\n        joined *= 5\n"),
     "the guide tree follows the partition": (
-        tree_cycle, "tree_guided", "        if call_move(int(memory.option[splits.PLANT])",
-        "        state.num[7] = int(round(64.0 * memory.option[splits.DEPTH])) % 64\n"
-        "        if {it}:\n"
-        "            number = 1\n"
-        "            for i in range(1, n):\n"
-        "                number += number + (1 if state.labels[i] == state.labels[i - 1] else 0)\n"
-        "            memory.learnt[TREE] = float(number * AGES)\n"
+        tree_cycle, ["tree_guided"], None, "        if call_move(int(memory.option[splits.PLANT])",
+        "        number = 1\n"
+        "        for i in range(1, n):\n"
+        "            number += number + (1 if state.labels[i] == state.labels[i - 1] else 0)\n"
+        "        memory.learnt[TREE] = float(number * AGES)\n"
         "        if call_move(int(memory.option[splits.PLANT])"),
     "local moves visit a cluster": (
-        tree_cycle, "tree_guided", "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n",
-        "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n"
-        "        if {it}:\n"
-        "            order = memory.ints[splits.place_of_order(n) :]\n"
-        "            first = state.labels[order[0]]\n"
-        "            memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF] = 0, 1\n"
-        "            while memory.ints[splits.LAST_LEAF] < n and state.labels[order[memory.ints[splits.LAST_LEAF]]] == first:\n"
-        "                memory.ints[splits.LAST_LEAF] += 1\n"),
+        tree_cycle, ["tree_guided"], None, "        memory.ints[splits.IS_LOCAL], state.num[Count.CURSOR] = 1, 0\n",
+        "        memory.ints[splits.IS_LOCAL], state.num[Count.CURSOR] = 1, 0\n"
+        "        order = memory.ints[splits.place_of_order(n) :]\n"
+        "        first = state.labels[order[0]]\n"
+        "        memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF] = 0, 1\n"
+        "        while memory.ints[splits.LAST_LEAF] < n and state.labels[order[memory.ints[splits.LAST_LEAF]]] == first:\n"
+        "            memory.ints[splits.LAST_LEAF] += 1\n"),
 }
-WHICH = "state.num[7]"  # an entry that nothing else uses
 
 
-def source_of(module, name):
-    function = getattr(module, name)
-    return inspect.getsource(getattr(function, "function", getattr(function, "py_func", function)))
-
-
-@cache
-def mutants():
-    """Entry points that are wrong in the way that state.num[7] says."""
-    spaces = []
-    for module, last in ((tree_guided, ("split_or_merge", "global_move")), (tree_cycle, ("tree_guided",))):
-        wrong = [(number, *what[1:]) for number, what in enumerate(WRONG.values(), 1) if what[0] is module]
-        sources = {name: source_of(module, name) for name in (*(name for _, name, _, _ in wrong if name not in last), *last)}
-        for number, name, right, instead in wrong:
-            assert sources[name].count(right) == 1, right
-            sources[name] = sources[name].replace(right, instead.format(it=f"({WHICH} == {number})"))
-        spaces.append(dict(vars(module)))
-        exec("\n\n".join(sources.values()), spaces[-1])
-    return spaces[0]["global_move"], spaces[1]["tree_guided"]
+def wrong_entry(name):
+    """Entry point of a wrong move: the last of the functions that its text is in, compiled anew."""
+    module, functions, _, right, instead = WRONG[name]
+    made = [getattr(module, function) for function in functions]
+    source = "\n\n".join(inspect.getsource(part.function if isinstance(part, Entry) else part.py_func) for part in made)
+    assert source.count(right) == 1, right
+    space = dict(vars(module))
+    exec(source.replace(right, instead), space)
+    return space[functions[-1]]
 
 
 @dataclass(frozen=True)
 class Mutant(TreeGuided):
-    entry: ClassVar = None
-    wrong: int = 0
-    local_moves: bool = False
+    entry: ClassVar = tree_cycle.tree_guided
+    addresses: tuple = ()  # of (place in the options, address of an entry point)
 
     def options(self, model):
         option = list(super().options(model))
-        option[tree_splits.DEPTH] += self.wrong / 64  # rounded down where the depth is read
-        option[tree_splits.GLOBAL] = float(mutants()[0].address)
-        if not self.local_moves:
-            option[tree_splits.LOCAL] = float(stay.address)
+        for place, address in self.addresses:
+            option[place] = float(address)
         return tuple(option)
 
 
-@pytest.mark.parametrize(("wrong", "options"), by_turns([
-    ("", {"global_moves": 2}),
-    ("", {"global_moves": 1, "local_moves": True}),
-    ("other first picks of a merge are forgotten", {"global_moves": 2}),
-    ("blocks of a split are as good as certain", {"global_moves": 2, "scan_share": 0.0}),
-    ("the last scan is as good as certain", {"global_moves": 2, "scan_share": 1.0}),
-    ("to undo a split anchors are drawn until they are parted", {"global_moves": 2, "scan_share": 1.0}),
-    ("rho is adapted for ever", {"global_moves": 3, "eta": 1.0}),
-    ("the guide tree follows the partition", {"global_moves": 2, "scan_share": 0.0}),
-    ("local moves visit a cluster", {"global_moves": 1, "local_moves": True}),
+@pytest.mark.parametrize(("wrong", "options", "local_moves"), by_turns([
+    ("", {"global_moves": 2}, False),
+    ("", {"global_moves": 1}, True),
+    ("other first picks of a merge are forgotten", {"global_moves": 2}, False),
+    ("blocks of a split are as good as certain", {"global_moves": 2, "scan_share": 0.0}, False),
+    ("the last scan is as good as certain", {"global_moves": 2, "scan_share": 1.0}, False),
+    ("to undo a split anchors are drawn until they are parted", {"global_moves": 2, "scan_share": 1.0}, False),
+    ("rho is adapted for ever", {"global_moves": 3, "eta": 1.0}, False),
+    ("the guide tree follows the partition", {"global_moves": 2, "scan_share": 0.0}, False),
+    ("local moves visit a cluster", {"global_moves": 1}, True),
 ], 10, 9))
-def test_wrong_moves_are_found(monkeypatch, wrong, options):
-    monkeypatch.setattr(Mutant, "entry", mutants()[1])
-    number = 1 + list(WRONG).index(wrong) if wrong else 0
-    fit = run(Mutant(**options, wrong=number), nm.DirichletProcess(1.0), FULL, draws=4000)
+def test_wrong_moves_are_found(monkeypatch, wrong, options, local_moves):
+    addresses = [] if local_moves else [(tree_splits.LOCAL, stay.address)]
+    if wrong:
+        entry, place = wrong_entry(wrong), WRONG[wrong][2]
+        if place is None:
+            monkeypatch.setattr(Mutant, "entry", entry)
+        else:
+            addresses.append((place, entry.address))
+    fit = run(Mutant(**options, addresses=tuple(addresses)), nm.DirichletProcess(1.0), FULL, draws=4000)
     distance, limit = total_variation(matrix.law("DP(1)", FULL), fit.draws["labels"], matrix.DEVIATIONS)
     assert distance > 1.5 * limit if wrong else distance < limit < 0.05

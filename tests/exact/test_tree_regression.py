@@ -80,27 +80,25 @@ def test_goes_on_after_a_stop():
 
 # ---- wrong moves
 
-# covariates in the posterior too
-RIGHT, WRONG = "posterior = with_blocks(data, data.guide[POSTERIOR]", "posterior = with_blocks(data, data.guide[GUIDE]"
-
 
 @dataclass(frozen=True)
 class Mutant(GlobalMoves):
-    part: ClassVar = None
+    into_blocks: ClassVar = None
 
     def options(self, model):
         option = list(super().options(model))
-        option[guided.splits.GLOBAL] = float(self.part.address)
+        option[guided.splits.BLOCK] = float(self.into_blocks.address)
         return tuple(option)
 
 
 @pytest.mark.nightly
 def test_wrong_moves_are_found(monkeypatch):
-    source = inspect.getsource(guided).replace("from __future__ import annotations", "")
-    assert source.count(RIGHT) == 1
-    space = {"__name__": "wrong", "__file__": "wrong.py"}
-    exec(source.replace(RIGHT, WRONG), space)
-    monkeypatch.setattr(Mutant, "part", space["global_move"])
+    """Splits whose ratio has the marginals of the guide, with covariates, for those of the posterior."""
+    source = inspect.getsource(guided.into_blocks.function)
+    assert source.count("data.views[POSTERIOR]") == 1
+    space = dict(vars(guided))
+    exec(source.replace("data.views[POSTERIOR]", "data.views[GUIDE]"), space)
+    monkeypatch.setattr(Mutant, "into_blocks", space["into_blocks"])
     data, _, _, kernel = priors.setting("se", DESIGNS)
     move = Mutant(global_moves=3, scan_share=0.0)
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(move, draws=DRAWS, tune=500, chains=CHAINS, rng=2)
