@@ -189,7 +189,8 @@ WRONG = {
         "        a, b = set_out(data, state, guide, count, rng)\n"
         "    if state.labels[member[a]] =="),
     "rho is adapted for ever": (
-        tree_guided, ["adapt", "global_move"], tree_splits.GLOBAL, "    if state.num[Count.TUNING] != 0:\n", "    if True:\n        joined *= 5\n"),
+        tree_guided, ["adapt", "global_move"], tree_splits.GLOBAL, "    if state.num[Count.TUNING] != 0:\n",
+        "    if True:\n        joined *= 5\n"),
     "the guide tree follows the partition": (
         tree_cycle, ["tree_guided"], None, "        if call_move(int(memory.option[splits.PLANT])",
         "        number = 1\n"
