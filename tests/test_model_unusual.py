@@ -305,3 +305,16 @@ def test_few_counts_are_asked_about():
     for family in (nm.Poisson(), nm.Categorical()):
         assert said("y ~ 1", {"y": y}, family=family)[1] == []
     assert said("y ~ 1", {"y": np.asarray(y) + 0.5})[1] == [] == said("y ~ 1", {"y": np.asarray(y)[:8]})[1]
+
+
+def test_summaries_say_where_few_rows_follow_the_default_scale():
+    def said(y, **options):
+        fit = nm.fit("y ~ 1", {"y": y}, **RUN, **options)
+        return fit, "default scale of the prior" in " ".join(fit.summary().as_text().split())
+
+    lump = np.random.default_rng(101).normal(size=20)
+    fit, few = said(lump)
+    assert few and fit.partition().n_clusters > 1
+    wider, still = said(lump, family=nm.Gaussian(scale=10 * fit.model.family.scale))
+    assert not still and wider.partition().n_clusters == 1
+    assert not said(GROUPS)[1]

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import listed
-from nrmmix.model.families import Parameter
+from nrmmix.model.families import Gaussian, Parameter
+from nrmmix.model.families.gaussian.family import is_law
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
@@ -25,10 +26,9 @@ MAX_IN_FULL = 6  # parameters of a family; with more, only means are reported
 MAX_PARAMETERS = 40  # of a family that are reported
 DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
+FEW_ROWS = 10  # in a cluster on average, below which they do not show how wide clusters are
 MIN_TIES = 3  # members of a cluster of one value, from which on it is said
 SHARE = "share "  # how the names of such shares begin
-
-
 APART = 0.5  # clusters: by more than that the number of a partition is another than that of the draws
 
 
@@ -146,6 +146,39 @@ def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
     """Whether the values of a cluster, NaN where missing, are one, and not a point mass that is expected."""
     seen = values[~np.isnan(values)]
     return len(seen) >= MIN_TIES and bool((seen == seen[0]).all()) and float(seen[0]) not in expected
+
+
+def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
+    """Say which clusters are ties, and whether clusters are so small that their number follows the default scale of the prior.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> y = np.random.default_rng(1).normal(size=16) + np.repeat([0.0, 9.0], 8)
+    >>> fit = nm.fit("y ~ 1", {"y": y}, draws=50, tune=50, chains=2, rng=1)
+    >>> notes_on_clusters(fit.model, clusters(fit))[0][:62]
+    'Clusters have 8.0 rows on average, too few to show how wide cl'
+    """
+    return [*tie_notes(model, found), *filter(None, [_scale_note(model, found.partition)])]
+
+
+def _scale_note(model: Specification, partition: Partition) -> str:
+    family, K, few = model.family, partition.n_clusters, model.n_obs < FEW_ROWS * partition.n_clusters
+    if K < 2 or model.is_regression or not (few and isinstance(family, Gaussian) and _has_default_scale(family, model.frame.response)):
+        return ""
+    first = "" if family.covariance == "full" else f'"{family.covariance}", '
+    return (
+        f"Clusters have {model.n_obs / K:.1f} rows on average, too few to show how wide clusters are: how many there are follows the "
+        f"default scale of the prior. See what stays with family=nm.Gaussian({first}scale=10 * fit.model.family.scale)."
+    )
+
+
+def _has_default_scale(family: Gaussian, y: np.ndarray) -> bool:
+    """Whether components are as wide, before they meet the data, as they are by default; a scale that is sampled follows the data."""
+    if family.covariance == "tied" or family.known_mean is not None or family.known_covariance is not None or is_law(family.scale):
+        return False
+    default = family.with_values(scale=None).resolve(y).scale
+    return not is_law(default) and np.array_equal(default, family.scale)
 
 
 def why_counts_differ(mean: float, partition: Partition) -> str:

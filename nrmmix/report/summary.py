@@ -17,7 +17,7 @@ from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.posterior.convergence import agreed, format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
-from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes, why_counts_differ
+from nrmmix.report.clusters import Clusters, Column, affordable, clusters, notes_on_clusters, why_counts_differ
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
 from nrmmix.results.base import Result
@@ -67,7 +67,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
     """
     numbers, said, _ = Checked.of(fit) if checked is None else checked
     width, covariates = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index))), fit.model.slots is not None and not fit.lacking
-    tied: list[str] = []
+    of_clusters: list[str] = []
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
         *([_covariate_table(use(fit.model, fit.draws), width)] if covariates else []),
@@ -78,7 +78,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
         note = f"The clusters of a point estimate are not shown: draws of {', '.join(lacking)} have not been kept (store=)."
     elif affordable(fit):
         found = clusters(fit)
-        tied = tie_notes(fit.model, found)
+        of_clusters = notes_on_clusters(fit.model, found)
         tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         by = f", sought by a sample of {found.partition.sampled:,} rows" if found.partition.sampled else ""
         note = (
@@ -92,7 +92,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
         counts = why_counts_differ(float(fit.draws["n_clusters"].mean()), found.partition)
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    notes = [*([OF_COVARIATES] if covariates else []), note, *filter(None, [counts]), *tied, *([said] if says else [])]
+    notes = [*([OF_COVARIATES] if covariates else []), note, *filter(None, [counts]), *of_clusters, *([said] if says else [])]
     return Report(tables, notes, width)
 
 
@@ -106,7 +106,7 @@ def search_summary(fit: SearchResult, says: bool = True) -> Report:
     note = f"{search_verdict(fit) + ' ' if says else ''}Parameters: posterior mean ± standard deviation given this partition."
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, *tie_notes(fit.model, found)], WIDTH)
+    return Report(tables, [note, *notes_on_clusters(fit.model, found)], WIDTH)
 
 
 def search_verdict(fit: SearchResult) -> str:
@@ -136,7 +136,7 @@ def variational_summary(fit: VariationalResult, says: bool = True) -> Report:
     )
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, *tie_notes(fit.model, found), *said], WIDTH)
+    return Report(tables, [note, *notes_on_clusters(fit.model, found), *said], WIDTH)
 
 
 def variational_verdict(fit: VariationalResult) -> str:
