@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,8 +42,8 @@ def test_of_several_covariates_numbers_have_squares_about_the_middle_of_their_ra
     assert squares(formula) == want
     family = nm.Model(formula, TABLE).family
     assert family.design == default_family(formula, TABLE, True).design
-    assert getattr(family, "shrinkage", "sampled") == (nm.Gamma(0.5, 0.05) if want else "sampled")
-    assert ("shrinkage ~ Gamma(1/2, rate 0.05) for each column" in "".join(family.describe())) == bool(want)
+    assert getattr(family, "shrinkage", "sampled") == (nm.Gamma(0.5, 0.0005) if want else "sampled")
+    assert ("shrinkage ~ Gamma(1/2, rate 0.0005) for each column" in "".join(family.describe())) == bool(want)
     without = default_family(formula, TABLE)
     assert isinstance(without, nm.Gaussian) or ("square(" not in without.design and without.shrinkage == "sampled")
 
@@ -105,3 +107,30 @@ def test_sources_and_weights_have_those_of_the_table():
     assert weighted.family.design == weighted.expanded().family.design == want
     assert weighted.family.shrinkage == weighted.expanded().family.shrinkage == module.SHRINKAGE
     assert "square(" not in nm.Model(formula, [TABLE] * 14).family.design  # 2,100 rows
+
+
+def test_where_covariates_are_far_from_zero_there_is_an_intercept_as_elsewhere():
+    x, y = np.linspace(0.0, 10.0, 40), np.sin(np.arange(40.0))
+    for offset in (0.0, 1e9, 1e11):
+        assert nm.Model("y ~ x", {"x": x + offset, "y": y}).family.design == "1 + x"
+        assert nm.Model("y ~ x + z", {"x": x + offset, "z": y**2 + offset, "y": y}).family.design.startswith("1 + x + z")
+        assert nm.Model("y ~ cr(x, df=4)", {"x": x + offset, "y": y}).family.design == "0 + cr(x, df=4)"
+
+
+def test_lines_are_hardly_worse_with_squares_and_products_than_without():
+    """Columns without an effect are shrunk to it: the mean of a line is nearer than without them by least squares."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(400, 3))
+    mean = 2.0 * x[:, 1]
+    table = pd.DataFrame(x, columns=list("abc")).assign(y=mean + rng.normal(size=400))
+    with warnings.catch_warnings(action="ignore"):
+        fit = nm.fit("y ~ a + b + c", table[:60], draws=200, tune=200, chains=2, rng=1, progress=False)
+    error = fit.predict(table[60:])["estimate"].to_numpy() - mean[60:]
+    lines = np.c_[np.ones(400), x]
+    all_terms = np.c_[lines, x**2, x[:, [0, 0, 1]] * x[:, [1, 2, 2]]]
+    by_least_squares = [
+        np.sqrt(np.mean((terms[60:] @ np.linalg.lstsq(terms[:60], table["y"][:60], rcond=None)[0] - mean[60:]) ** 2))
+        for terms in (lines, all_terms)
+    ]
+    rmse = np.sqrt(np.mean(error**2))
+    assert rmse < 1.2 * by_least_squares[0] < by_least_squares[1]

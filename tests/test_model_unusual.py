@@ -318,3 +318,19 @@ def test_summaries_say_where_few_rows_follow_the_default_scale():
     wider, still = said(lump, family=nm.Gaussian(scale=10 * fit.model.family.scale))
     assert not still and wider.partition().n_clusters == 1
     assert not said(GROUPS)[1]
+
+
+def test_summaries_say_which_clusters_are_wider_than_their_rows():
+    def said(y):
+        fit = nm.Model(data=y).fit(**RUN)
+        return fit, " ".join(fit.summary().as_text().split())
+
+    groups = np.repeat([0.0, 20.0, 1000.0], 60)[:, None] + np.random.default_rng(11).normal(size=(180, 1))
+    fit, text = said(groups)
+    assert fit.partition().n_clusters == 2 and "Cluster 1 is wider by the prior" in text
+    words = text[text.index("family=nm.Gaussian(scale=v, r=") :]
+    r, v = float(words[30 : words.index(")")]), float(words.split("v being ")[1].split()[0].rstrip("."))
+    wider = nm.Model(data=groups, family=nm.Gaussian(scale=v, r=r)).fit(**RUN)
+    assert wider.partition().n_clusters == 3 and "wider by the prior" not in wider.summary().as_text()
+    for usual in (GROUPS[:, None], nm.datasets.load_galaxy().to_numpy(dtype=float)):
+        assert "wider by the prior" not in said(usual)[1]

@@ -22,7 +22,7 @@ MAX_SQUARES, MAX_SQUARED_ROWS = 20, 2000  # with many rows components are for sm
 MAX_MULTIPLIED, MAX_MULTIPLIED_ROWS = 5, 200  # numbers, and rows, of which there are products
 SQUARE = "square"
 DIGITS = 6  # of a middle, in terms of the range: units hardly matter, and names stay short
-SHRINKAGE = Gamma(0.5, 0.05)  # with squares, most of which are without an effect
+SHRINKAGE = Gamma(0.5, 0.0005)  # with squares, most of which are without an effect: Cauchy coefficients of scale 0.03
 
 
 def default_family(formula: str | None, data: Any, by_slots: bool = False, rows: int | None = None) -> Family:

@@ -464,10 +464,18 @@ def _by_name(role: str, given: Any) -> Any:
 
 
 def _spans_constant(inputs: np.ndarray) -> bool:
-    """Whether the columns of a design with an intercept span the constant without it, and are independent then."""
-    length = np.maximum(np.linalg.norm(inputs, axis=0), 1e-300)
-    rank = np.linalg.matrix_rank(inputs / length, tol=1e-8)
-    return rank == inputs.shape[1] - 1 == np.linalg.matrix_rank((inputs / length)[:, 1:], tol=1e-8)
+    """Whether the columns of a design with an intercept span the constant without it, and are independent then.
+
+    If they do, they are dependent once they are centred, whatever their distance from 0 in terms of their range.
+    """
+    columns = inputs[:, 1:]
+    centred = columns - columns.mean(axis=0)
+    q = columns.shape[1]
+    return bool(q and _rank(centred) == q - 1 and _rank(columns) == q)
+
+
+def _rank(columns: np.ndarray) -> int:
+    return int(np.linalg.matrix_rank(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300), tol=1e-8))
 
 
 def _default_kernel(names: Sequence[str], category: np.ndarray, n: int) -> CovariateKernel:

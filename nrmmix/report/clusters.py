@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, cast
 
@@ -27,6 +28,7 @@ MAX_PARAMETERS = 40  # of a family that are reported
 DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
 FEW_ROWS = 10  # in a cluster on average, below which they do not show how wide clusters are
+WIDER, MIN_IN_WIDE = 2.0, 5  # standard deviations of a cluster over those of its rows, and how many rows, from which on it is said
 MIN_TIES = 3  # members of a cluster of one value, from which on it is said
 SHARE = "share "  # how the names of such shares begin
 APART = 0.5  # clusters: by more than that the number of a partition is another than that of the draws
@@ -149,7 +151,7 @@ def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
 
 
 def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
-    """Say which clusters are ties, and whether clusters are so small that their number follows the default scale of the prior.
+    """Say which clusters are ties, and where widths or the number of clusters follow the prior rather than the rows.
 
     Examples
     --------
@@ -159,7 +161,40 @@ def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
     >>> notes_on_clusters(fit.model, clusters(fit))[0][:62]
     'Clusters have 8.0 rows on average, too few to show how wide cl'
     """
-    return [*tie_notes(model, found), *filter(None, [_scale_note(model, found.partition)])]
+    return [*tie_notes(model, found), *filter(None, [_scale_note(model, found.partition), _width_note(model, found)])]
+
+
+def _width_note(model: Specification, found: Clusters) -> str:
+    """Say which cluster is much wider than its rows: those far from the others are as wide as scale and r of the prior let them be."""
+    family, y = model.family, model.frame.response
+    if model.is_regression or not isinstance(family, Gaussian) or family.covariance == "tied" or family.m is None or family.nu is None:
+        return ""
+    scale = np.zeros(y.shape[1]) if is_law(family.scale) else np.asarray(family.scale, dtype=float)
+    scale = np.diag(scale) if scale.ndim == 2 else np.broadcast_to(scale, y.shape[1])
+    most, at, furthest = WIDER, (0, 0, 0.0, 0.0), 0.0
+    for number, k in enumerate(found.label):
+        own = y[found.partition.labels == k]
+        n = (~np.isnan(own)).sum(axis=0)
+        if n.min() < MIN_IN_WIDE:
+            continue
+        variance, far = np.nanvar(own, axis=0, ddof=1), (np.nanmean(own, axis=0) - family.m) ** 2
+        fitted = (scale + (n - 1) * variance + family.r * n / (n + family.r) * far) / n
+        ratio = np.sqrt(np.divide(fitted, variance, out=np.zeros(len(n)), where=variance > 0))
+        furthest = max(furthest, float(np.max(np.divide(far, variance, out=np.zeros(len(n)), where=variance > 0))))
+        if ratio.max() > most:
+            most, j = ratio.max(), int(ratio.argmax())
+            at = number, j, math.sqrt(fitted[j]), math.sqrt(variance[j])
+    if most == WIDER:
+        return ""
+    number, j, by_prior, of_rows = at
+    first = "" if family.covariance == "full" else f'"{family.covariance}", '
+    v = {"full": "the diagonal matrix of the variances", "diagonal": "the variances", "spherical": "the mean variance"}[family.covariance]
+    return (
+        f"Cluster {number} is wider by the prior, whose scale and r follow the range of all rows, than by its own rows: its standard "
+        f"deviation of {model.frame.response_names[j]!r} is about {by_prior:.3g}, and {of_rows:.3g} of the rows. Groups that are near "
+        f"each other may be joined. See what stays with family=nm.Gaussian({first}scale=v, r={1 / furthest:.2g}), v being "
+        f"{f'{of_rows**2:.3g}' if y.shape[1] == 1 else f'{v} of the rows of cluster {number}'}."
+    )
 
 
 def _scale_note(model: Specification, partition: Partition) -> str:

@@ -78,7 +78,7 @@ class Regression(Family):
     Notes
     -----
     With shrinkage ~ Gamma(1/2, rate) the prior of one coefficient over s is a Cauchy distribution of scale sqrt(2 rate): the smaller the
-    rate, the nearer to 0 are coefficients of columns without an effect.  `nm.Gamma(1/2, 0.05)` is the default of `Model` where its lines
+    rate, the nearer to 0 are coefficients of columns without an effect.  `nm.Gamma(1/2, 0.0005)` is the default of `Model` where its lines
     have squares.
 
     With `shrinkage="sampled"` coefficients and residual variances are integrated out of all moves, as without; once a sweep they are

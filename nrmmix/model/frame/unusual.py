@@ -238,14 +238,26 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None) -> Non
     if not found:
         return
     name, first = next(((name, one) for name, one in found.items() if one.is_mass.any()), next(iter(found.items())))
-    at = float(first.values[0])
-    side = ">" if at <= first.values.min() else "<" if at >= first.values.max() else "!="
     warn(
         f"{_together([_of_ties(name, one) for name, one in found.items()])}: a continuous family has no point masses, and clusters, "
-        "densities, quantiles and probabilities there are of spikes at single values. Where one value stands out, "
-        f"nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} {side} {at:g}, by "
-        f"nm.Bernoulli(); counts are for nm.Poisson(), answers and levels for nm.Categorical().{_of_rounding(found, columns)}"
+        f"densities, quantiles and probabilities there are of spikes at single values. {_families_of(name, first, columns[name].values)}"
+        f"{_of_rounding(found, columns)}"
     )
+
+
+def _families_of(name: str, tied: Ties, values: np.ndarray) -> str:
+    """Say what suits a column of such distinct values, the likeliest first."""
+    if len(values) == 2:
+        return "Two values are for nm.Bernoulli(), 0 and 1, or for nm.Categorical()."
+    at = float(tied.values[0])
+    side = ">" if at <= tied.values.min() else "<" if at >= tied.values.max() else "!="
+    of_one = (
+        f"Where one value stands out, nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} "
+        f"{side} {at:g}, by nm.Bernoulli()."
+    )
+    of_all = "Counts are for nm.Poisson(), answers and levels for nm.Categorical()."
+    may_be_counts = values[0] >= 0.0 and (values == np.floor(values)).all()
+    return f"{of_all} {of_one}" if may_be_counts else f"{of_one} {of_all}"
 
 
 def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
