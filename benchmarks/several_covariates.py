@@ -281,7 +281,10 @@ def run(
     if lacking:
         print(f"not installed: {', '.join(PACKAGES[name] for name in lacking)}")
     chosen = [name for name in methods or METHODS if name not in lacking]
-    kept = record.read(path)["results"]["runs"] if path and (names or methods) and Path(path).is_file() else []
+    before = record.read(path) if path and (names or methods) and Path(path).is_file() else None
+    kept = before["results"]["runs"] if before else []
+    if before:  # versions that rows of before were made with
+        there = {package: now or before["settings"]["packages"].get(package) for package, now in there.items()}
     now = set(names or tables())
     every = [one for one in kept if one["table"] not in now or (methods and one["method"] not in methods)]
     head = "log density", "rmse", "coverage", "seconds", "rhat", "of one chain"
