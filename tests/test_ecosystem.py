@@ -80,8 +80,9 @@ def test_interchange_protocol():
 def test_polars_without_pyarrow():
     found = as_frame(DataFrame(
         Column("a", "Float64", [1.0, None]), Column("g", Enum(), ["y", "x"]), Column("b", "Boolean", [True, False]),
-        Column("s", "String", ["u", None]),
+        Column("s", "String", ["u", None]), Column("i", "Int64", [2**60 + 1, None]), Column("j", "UInt64", [2**63 + 1, 3]),
     ))
+    assert found["i"].tolist() == [2**60 + 1, None] and found["j"].tolist() == [2**63 + 1, 3]
     assert np.isnan(found["a"][1]) and found["g"].cat.categories.tolist() == ["y", "x"] and found["b"].dtype == bool
     for kind in ("List(Int64)", "Struct({'p': Int64})", "Array(Float64, shape=(2,))"):
         with pytest.raises(ValueError, match="column 'n' is nested"):

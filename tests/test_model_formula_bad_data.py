@@ -8,6 +8,9 @@ import pytest
 from support.formula_table import example_table
 
 from nrmmix.model.frame.formula import model_frame
+from nrmmix.model.frame.rows import NewRows
+from nrmmix.model.frame.sources.opening import source_of
+from nrmmix.model.frame.streaming import gather
 
 
 @pytest.fixture
@@ -147,3 +150,25 @@ def test_errors_of_patsy_keep_message_and_piece(table):
         model_frame("y ~ x + 2", table)
     with pytest.raises(ValueError, match="Unary minus"):
         model_frame("y ~ -x", table)
+
+
+IDS = 2**60 + np.arange(12) % 3 * 100
+
+
+@pytest.mark.parametrize("ids", [IDS, IDS.astype(object), pd.array(IDS, dtype="Int64"), 2**60 + np.arange(12) % 3])
+def test_codes_that_floats_do_not_tell_apart(table, ids):
+    table["id"] = ids
+    for formula, reads in (("y ~ C(id)", None), ("y ~ C(id + 1)", None), ("id ~ x", lambda names: ["categories"] * len(names))):
+        with pytest.raises(ValueError, match=r"'id' holds the code 11529215046068\d+ in row 1 .*, data\['id'\].astype\(str\)"):
+            model_frame(formula, table, reads=reads)
+    with pytest.raises(ValueError, match="'id' holds the code"):
+        gather("y ~ C(id)", source_of([table[:6], table[6:]]))
+    assert len(model_frame("y ~ C(id)", table.assign(id=table["id"].astype(str))).covariate_names) == 2
+
+
+def test_large_codes_that_floats_tell_apart(table):
+    table["id"] = 2**60 + np.arange(12) % 3 * 1024
+    frame = model_frame("y ~ C(id)", table)
+    assert frame.covariate_names[0] == f"C(id)[T.{2**60 + 1024}]"
+    with pytest.raises(ValueError, match=f"'id' holds the code {2**60 + 1025} in row 0"):
+        NewRows(frame, {"id": [2**60 + 1025]}).covariates()

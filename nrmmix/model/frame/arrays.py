@@ -26,6 +26,7 @@ CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as 
 LARGEST = 1e100  # squares, and products of some of them, must neither overflow
 TOO_FAR = 1e100  # in prior standard deviations: squares must not overflow
 SMALLEST = 1 / LARGEST  # nor underflow
+EXACT = 2.0**53  # from here on a float does not tell all integers apart
 
 
 def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
@@ -105,15 +106,15 @@ def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position:
 
 
 def column(
-    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False, finite: bool = True,
+    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False, finite: bool = True, codes: bool = False,
 ) -> np.ndarray | pd.Categorical:
     """One column of a table as numbers (n,), NaN where missing, or if it holds text or categories as a Categorical.
 
     A Categorical has the given levels, those of the training data.  Without them it keeps the order of declared categories, drops those
-    that do not occur, and sorts the levels of text.  With `numeric` the column must hold numbers.
+    that do not occur, and sorts the levels of text.  With `numeric` the column must hold numbers; with `codes` these are told apart.
 
-    A ValueError for a column that mixes text with anything else or holds neither numbers nor text, for inf if it has to be finite, and for
-    a level that is not among `levels`; the message names the row.
+    A ValueError for a column that mixes text with anything else or holds neither numbers nor text, for inf if it has to be finite, for a
+    level that is not among `levels`, and for an integer that tells apart what its float does not; the message names the row.
 
     Examples
     --------
@@ -122,8 +123,8 @@ def column(
     >>> column(pd.Series([True, False]), "treated")
     array([1., 0.])
     """
-    if levels is not None and not numeric and (codes := _codes(values, levels)) is not None:
-        return pd.Categorical.from_codes(codes, categories=list(levels))
+    if levels is not None and not numeric and (found := _codes(values, levels)) is not None:
+        return pd.Categorical.from_codes(found, categories=list(levels))
     categories = isinstance(values.dtype, pd.CategoricalDtype)
     items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else list(values.astype(object))
     text = categories or any(isinstance(item, str) for item in items)
@@ -131,6 +132,8 @@ def column(
         out = floats(values, name)
         passed = np.isnan(out) if finite else ~np.isfinite(out)
         check_finite(np.where(passed, 0.0, out)[:, None], [name], values.index, "column", largest=np.inf)
+        if codes:
+            _check_exact(out, values, name)
         if levels is not None:
             check_levels(out, name, levels, values.index)
         return out
@@ -148,6 +151,16 @@ def column(
                 )
     number = {level: code for code, level in enumerate(levels)}  # True is 1 here, as in `check_levels`, and not to pandas
     return pd.Categorical.from_codes([-1 if _is_missing(item) else number[item] for item in items], categories=list(levels))
+
+
+def _check_exact(read: np.ndarray, values: pd.Series, name: str) -> None:
+    for i in np.flatnonzero(np.abs(read) >= EXACT).tolist():
+        item = values.iloc[i]
+        if isinstance(item, numbers.Integral) and int(item) != int(read[i]):
+            raise ValueError(
+                f"The column {name!r} holds the code {shown(item)} in {row_name(i, values.index)}, which has too many digits for a 64-bit "
+                f"float; make text of its codes, data[{name!r}].astype(str), in new data too."
+            )
 
 
 def _codes(values: pd.Series, levels: Sequence[Any]) -> np.ndarray | None:
@@ -435,8 +448,7 @@ def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labe
     if array.dtype.kind in "bi":
         return array.astype(np.int64)
     whole = floats(values, what, index, "argument")
-    # 2^53: from there on a float no longer tells neighbouring integers apart
-    bad = ~(np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) <= 2.0**53))
+    bad = ~(np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) <= EXACT))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
         raise ValueError(f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2.")

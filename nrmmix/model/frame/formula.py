@@ -120,8 +120,14 @@ class _Part:
             for name in self.columns:
                 if self.reads != "binary" and arrays.is_boolean(frame[name]):
                     raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
-        return {name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric, finite=not self.is_open)
-                for name in self.columns}
+        codes = set(self.columns if self.reads == "categories" else ())
+        codes.update(*(check.columns for check in self.checks.values() if "C" in check.called))
+        return {
+            name: arrays.column(
+                frame[name], name, self.levels.get(name), numeric=name in numeric, finite=not self.is_open, codes=name in codes
+            )
+            for name in self.columns
+        }
 
     def fit(self, frame: pd.DataFrame, sample_of: int | None = None) -> _Part:
         """Learn levels and transformations from complete rows, which may be a sample of so many."""

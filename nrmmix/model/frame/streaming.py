@@ -453,7 +453,7 @@ class Gathered:
     def _part(self, table: pd.DataFrame, b: int) -> None:
         of_dates = dates.first_dates(table, self.needed)
         in_days = dates.in_days_since(table, {name: self.origins.get(name, first) for name, first in of_dates.items()})
-        values = {name: arrays.column(in_days[name], name) for name in self.gaps}
+        values = {name: arrays.column(in_days[name], name, codes=name in self.counted) for name in self.gaps}
         masks = {name: arrays.missing_mask(own) for name, own in values.items()}
         self._check_kinds(values, masks, of_dates, b)
         for name, first in of_dates.items():

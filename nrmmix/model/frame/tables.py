@@ -148,7 +148,10 @@ def _from_polars(data: Any) -> pd.DataFrame:
             columns[series.name] = pd.Categorical(values, categories=None if levels is None else list(levels))
         elif kind in ("Boolean",):
             columns[series.name] = pd.array(values, dtype="boolean") if None in values else np.array(values, bool)
-        elif kind.startswith(("Int", "UInt", "Float", "Decimal")):
+        elif kind.startswith(("Int", "UInt")):
+            whole = pd.Series(values, dtype=object)  # of which floats would not tell large ones apart
+            columns[series.name] = whole if None in values else whole.infer_objects()
+        elif kind.startswith(("Float", "Decimal")):
             columns[series.name] = np.array([np.nan if value is None else float(value) for value in values], float)
         else:
             columns[series.name] = pd.Series(values, dtype=object)
