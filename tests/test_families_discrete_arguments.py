@@ -57,6 +57,12 @@ def test_categorical_default_does_not_depend_on_names():
     np.testing.assert_allclose(joints, joints[0], rtol=1e-12)
 
 
+@pytest.mark.parametrize(("dtype", "kind"), [("int64", "i"), ("uint8", "i"), ("float64", "f")])
+def test_levels_are_numbers_as_the_data_have_them(dtype, kind):
+    frame = nm.Model(data={"v": np.array([2, 10, 3, 3], dtype)}, family=nm.Categorical()).frame
+    assert frame.levels == ((2, 3, 10),) and pd.Index(frame.levels[0]).dtype.kind == kind
+
+
 def test_concentration_of_each_level():
     data = pd.DataFrame({"v": pd.Categorical(["lo", "hi", "lo", "mid"], categories=["lo", "mid", "hi", "never"])})
     model = nm.Model(data=data, family=nm.Categorical([1.0, 2.0, 3.0]))

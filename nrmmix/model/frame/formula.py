@@ -168,7 +168,8 @@ class _Part:
         (name,) = self.columns
         values = arrays.column(frame[name], name)
         if isinstance(values, np.ndarray):
-            numeric, levels = frozenset([name]), tuple(np.unique(values[~np.isnan(values)]).tolist())
+            whole = isinstance(frame[name].dtype, np.dtype) and frame[name].dtype.kind in "iu"  # types that saved fits keep
+            numeric, levels = frozenset([name]), tuple(map(int if whole else float, np.unique(values[~np.isnan(values)])))
         else:
             numeric, levels = frozenset(), tuple(values.categories)
         return replace(self, levels={name: levels}, numeric=numeric, names=(name,))
