@@ -188,3 +188,42 @@ def test_missing_and_wrong_dates(dated):
         in_days_since(pd.DataFrame({"when": pd.to_datetime(NEW)}), first)
     with pytest.raises(ValueError, match=r"holds Timestamp.*time since some date"):
         nm.Model("when ~ a", DATA)
+
+
+def in_zone(hours, day):
+    return datetime.datetime(2020, 1, day, tzinfo=datetime.timezone(datetime.timedelta(hours=hours)))
+
+
+def test_dates_of_several_offsets_are_instants(dated):
+    days = [in_zone(1 + i % 2, 1 + i) for i in range(N)]
+    frame = nm.Model("a ~ when", DATA.assign(when=days)).frame
+    np.testing.assert_allclose(frame.covariates[:3, 0], [0.0, 23 / 24, 2.0])
+    new = {"when": ["2020-01-01T00:00:00+01:00", "2020-01-02T00:00:00+02:00"]}
+    np.testing.assert_allclose(NewRows(frame, new).covariates()[0].ravel(), [0.0, 23 / 24])
+    with pytest.raises(ValueError, match="'when' have a time zone, and those that were fitted had none"):
+        dated.predict(new)
+
+
+def test_dates_of_which_some_have_a_zone(dated):
+    days = [*DATA["when"][:-1], in_zone(1, 1)]
+    message = r"'when' holds dates with a time zone, as .* in row 23, and without, as .* in row 0; give all of them one, or none"
+    with pytest.raises(ValueError, match=message):
+        nm.Model("a ~ when", DATA.assign(when=days))
+    with pytest.raises(ValueError, match=message.replace("23", "1")):
+        dated.predict({"when": ["2020-01-01", "2020-01-01T00:00Z"]})
+
+
+def test_text_without_a_zone_is_not_taken_for_utc():
+    first = {"when": pd.Timestamp("2020-01-01", tz="UTC")}
+    with pytest.raises(ValueError, match="have no time zone, and those that were fitted had one"):
+        in_days_since(pd.DataFrame({"when": ["2020-01-05"]}), first)
+    assert in_days_since(pd.DataFrame({"when": ["2020-01-05T01:00+01:00"]}), first)["when"].tolist() == [4.0]
+    for missing in (pd.Categorical([None]), [pd.NaT], [None]):
+        assert in_days_since(pd.DataFrame({"when": missing}), first)["when"].isna().all()
+
+
+def test_dates_and_text_together(dated):
+    mixed = {"when": ["2020-01-05", pd.Timestamp("2020-01-06"), None, datetime.date(2020, 1, 7), pd.Period("2020-01-08")]}
+    assert NewRows(dated.model.frame, mixed).table["when"].dropna().tolist() == [2.0, 3.0, 4.0, 5.0]
+    with pytest.raises(ValueError, match="'when' holds dates, and 3 in row 1 is none"):
+        dated.predict({"when": [pd.Timestamp("2020-01-06"), 3]})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import row_name, shown
 
 DAY = pd.Timedelta(days=1)
 OBJECTS = ("date", "datetime", "datetime64", "period")  # columns of objects that hold dates, in the words of pandas
+SPELT = (str, datetime.date, np.datetime64, pd.Period)  # what a date of new data may be
 
 
 def in_days(frame: pd.DataFrame, columns: Iterable[str]) -> tuple[pd.DataFrame, dict[str, pd.Timestamp]]:
@@ -22,18 +26,20 @@ def in_days(frame: pd.DataFrame, columns: Iterable[str]) -> tuple[pd.DataFrame, 
     ([2.0, 0.0, nan], {'day': Timestamp('2020-01-01 00:00:00')})
     """
     first = first_dates(frame, columns)
-    return _replaced(frame, {name: _as_dates(frame[name]) for name in first}, first), first
+    return _replaced(frame, {name: _as_dates(frame[name], name) for name in first}, first), first
 
 
 def first_dates(frame: pd.DataFrame, columns: Iterable[str]) -> dict[str, pd.Timestamp]:
     """The first date of each column of dates among some of a table; none of columns without any.
+
+    A ValueError where some dates of a column have a time zone and others have none.
 
     Examples
     --------
     >>> first_dates(pd.DataFrame({"day": pd.to_datetime(["2020-01-03", "2020-01-01"]), "x": [1.0, 2.0]}), ["day", "x"])
     {'day': Timestamp('2020-01-01 00:00:00')}
     """
-    dates = {name: _as_dates(frame[name]) for name in columns if name in frame and _holds_dates(frame[name])}
+    dates = {name: _as_dates(frame[name], name) for name in columns if name in frame and _holds_dates(frame[name])}
     return {name: values.min() for name, values in dates.items() if values.notna().any()}
 
 
@@ -43,7 +49,7 @@ def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.
     Raises
     ------
     ValueError
-        If text is no date, or dates have a time zone where those that were fitted had none, or the other way round.
+        If text is no date, or dates have a time zone where others or those that were fitted had none, or the other way round.
 
     Examples
     --------
@@ -53,18 +59,10 @@ def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.
     """
     dates = {}
     for name in first:
-        if name not in frame or pd.api.types.is_numeric_dtype(frame[name].dtype):
-            continue
-        values = frame[name]
-        if _holds_dates(values):
-            dates[name] = _as_dates(values)
-        elif pd.api.types.infer_dtype(values, skipna=True) in ("string", "categorical"):
-            read = pd.to_datetime(values.astype(object), format="ISO8601", errors="coerce", utc=first[name].tz is not None)
-            if (wrong := read.isna() & values.notna()).any():
-                i = int(wrong.to_numpy().argmax())
-                what = f"{shown(values.iloc[i])} in {row_name(i, values.index)}"
-                raise ValueError(f"The column {name!r} holds dates, and {what} is none; write 2020-12-31.")
-            dates[name] = _as_dates(read)
+        if name in frame and (_holds_dates(frame[name]) or _holds_text(frame[name])):
+            read = _as_dates(frame[name], name)
+            # where no date is given, none lacks a zone
+            dates[name] = read if read.notna().any() else read.dt.tz_localize(None).dt.tz_localize(first[name].tz)
         if name in dates and (dates[name].dt.tz is None) != (first[name].tz is None):
             have, had = ("no time zone", "one") if first[name].tz is not None else ("a time zone", "none")
             raise ValueError(f"The dates of {name!r} have {have}, and those that were fitted had {had}; convert the column.")
@@ -92,9 +90,43 @@ def _holds_dates(values: pd.Series) -> bool:
     return values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) in OBJECTS
 
 
-def _as_dates(values: pd.Series) -> pd.Series:
-    """Dates of one type; those with a time zone in UTC, periods by their beginnings."""
-    if isinstance(values.dtype, pd.PeriodDtype) or (values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) == "period"):
-        values = pd.Series(pd.PeriodIndex(values).to_timestamp(), index=values.index)
-    dates = pd.to_datetime(values)
-    return dates.dt.tz_convert("UTC") if dates.dt.tz is not None else dates
+def _holds_text(values: pd.Series) -> bool:
+    """Whether some of a column of new data may be read as a date, though it is no column of dates."""
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return False
+    return isinstance(values.dtype, pd.CategoricalDtype) or any(isinstance(item, SPELT) for item in values)
+
+
+def _as_dates(values: pd.Series, name: str) -> pd.Series:
+    """Dates of one type; those with a time zone in UTC, periods by their beginnings, text as ISO 8601 has it."""
+    if isinstance(values.dtype, pd.PeriodDtype):
+        values = values.dt.to_timestamp()
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return values.dt.tz_convert("UTC") if values.dt.tz is not None else values
+    items = pd.Series([_stamp(item) for item in values], values.index, dtype=object)
+    read = pd.to_datetime(items, format="ISO8601", errors="coerce", utc=True)
+    if (wrong := (read.isna() & values.notna()).to_numpy()).any():
+        raise ValueError(f"The column {name!r} holds dates, and {_cell(values, wrong)} is none; write 2020-12-31.")
+    zoned = np.array([_has_zone(item) for item in items], bool)
+    plain = ~zoned & values.notna().to_numpy()
+    if zoned.any() and plain.any():
+        raise ValueError(
+            f"The column {name!r} holds dates with a time zone, as {_cell(values, zoned)}, and without, as {_cell(values, plain)}; "
+            "give all of them one, or none."
+        )
+    return read if zoned.any() else read.dt.tz_localize(None)
+
+
+def _cell(values: pd.Series, where: np.ndarray) -> str:
+    i = int(where.argmax())
+    return f"{shown(values.iloc[i])} in {row_name(i, values.index)}"
+
+
+def _stamp(item: Any) -> Any:
+    """A date as pandas reads it; None of what is none, such as a number, which it would read too."""
+    return item.to_timestamp() if isinstance(item, pd.Period) else item if isinstance(item, SPELT) else None
+
+
+def _has_zone(item: Any) -> bool:
+    read = pd.Timestamp(item) if isinstance(item, str) else item
+    return isinstance(read, datetime.datetime) and read.tzinfo is not None
