@@ -1,5 +1,6 @@
 """Every spelling of a table becomes the same float64 array, and bad entries are named."""
 
+import datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -108,6 +109,10 @@ def test_objects_that_are_not_numbers(bad):
         (np.array([np.timedelta64(1, "D"), 2.0], object), "divide the column by a unit of time"),
         ([1j, 2.0], "real and imaginary parts"),
         (["1", "2"], "pandas.to_numeric"),
+        ([b"1", b"2"], r"decode it, for instance with Series.str.decode\('utf-8'\)"),
+        (pd.interval_range(0, 2), r"make categories of the column with astype\('category'\)"),
+        ([datetime.time(3)], "its hours"),
+        ([object()], r"convert it to a number, or to text with astype\(str\)"),
     ],
 )
 def test_remedies(values, remedy):

@@ -75,7 +75,13 @@ def _remedy(item: Any) -> str:
         return "use its real and imaginary parts as two columns"
     if isinstance(item, (list, tuple, dict, set, np.ndarray)):
         return "the column is nested: give one number a row, in columns of their own"
-    return "convert it, for instance with pandas.to_numeric"
+    if isinstance(item, datetime.time):
+        return "use a number, for instance its hours, hour + minute / 60"
+    if isinstance(item, pd.Interval):
+        return "make categories of the column with astype('category'), or use the middle of each"
+    if isinstance(item, (bytes, bytearray)):
+        return "decode it, for instance with Series.str.decode('utf-8')"
+    return f"convert it{', for instance with pandas.to_numeric' if isinstance(item, str) else ' to a number, or to text with astype(str)'}"
 
 
 def _series(values: Any, name: str, what: str) -> pd.Series:
