@@ -227,3 +227,12 @@ def test_dates_and_text_together(dated):
     assert NewRows(dated.model.frame, mixed).table["when"].dropna().tolist() == [2.0, 3.0, 4.0, 5.0]
     with pytest.raises(ValueError, match="'when' holds dates, and 3 in row 1 is none"):
         dated.predict({"when": [pd.Timestamp("2020-01-06"), 3]})
+
+
+@pytest.mark.parametrize("far", [1578182400000000000, -1.6e9])
+def test_numbers_that_are_no_days_are_refused(dated, far):
+    message = r"'when' holds -?1\d+ in row 1, farther than any date; give dates, or when: days since 2020-01-03"
+    with pytest.raises(ValueError, match=message):
+        dated.predict({"when": [3, far]})
+    with pytest.raises(ValueError, match=r"'when' holds b'2020' \(bytes\) in row 0, not a real number; decode it"):
+        dated.predict({"when": [b"2020"]})

@@ -45,6 +45,7 @@ nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.resp
 #
 # Write a column whose name is not a Python name as `Q("...")` in a formula; `family=`, `kernel=`, `response=`, `given=` and new data take its name
 # with or without `Q()`. Dates among the covariates become days since the first date of the training data, in new data too.
+# Numbers in place of dates in new data are such days already.
 
 # %%
 ozone = pd.DataFrame({"Solar.R": [190.0, 118, 149, 313, 299, 99], "day": pd.date_range("1973-05-01", periods=6)})

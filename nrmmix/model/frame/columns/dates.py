@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import row_name, shown
+from nrmmix.model.frame.arrays import floats
 
 DAY = pd.Timedelta(days=1)
 OBJECTS = ("date", "datetime", "datetime64", "period")  # columns of objects that hold dates, in the words of pandas
+FARTHEST = 3_700_000  # days, more than from the year 1 to the year 9999
 SPELT = (str, datetime.date, np.datetime64, pd.Period)  # what a date of new data may be
 
 
@@ -49,7 +51,8 @@ def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.
     Raises
     ------
     ValueError
-        If text is no date, or dates have a time zone where others or those that were fitted had none, or the other way round.
+        If text is no date, a number is farther than any date, or dates have a time zone where others or those that were fitted had none,
+        or the other way round.
 
     Examples
     --------
@@ -59,7 +62,9 @@ def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.
     """
     dates = {}
     for name in first:
-        if name in frame and (_holds_dates(frame[name]) or _holds_text(frame[name])):
+        if name in frame and not (_holds_dates(frame[name]) or _holds_text(frame[name])):
+            _check_days(frame[name], name, first[name])
+        elif name in frame:
             read = _as_dates(frame[name], name)
             # where no date is given, none lacks a zone
             dates[name] = read if read.notna().any() else read.dt.tz_localize(None).dt.tz_localize(first[name].tz)
@@ -78,6 +83,12 @@ def describe(name: str, first: pd.Timestamp) -> str:
     'day: days since 2020-01-01'
     """
     return f"{name}: days since {first.date() if first == first.normalize() and first.tz is None else first}"
+
+
+def _check_days(values: pd.Series, name: str, first: pd.Timestamp) -> None:
+    days = floats(values, name)
+    if (far := np.isfinite(days) & (np.abs(days) > FARTHEST)).any():
+        raise ValueError(f"The column {name!r} holds {_cell(values, far)}, farther than any date; give dates, or {describe(name, first)}.")
 
 
 def _replaced(frame: pd.DataFrame, dates: Mapping[str, pd.Series], first: Mapping[str, pd.Timestamp]) -> pd.DataFrame:
