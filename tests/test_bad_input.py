@@ -130,6 +130,10 @@ VALUES = {  # a column of each kind: as a response, as a covariate; None where i
     "integers that differ in the last digits": (
         [10**17 + 100 * i for i in range(N)], r"'v' varies by 1104 only around 1e\+17, which is lost in rounding: subtract an offset", ...,
     ),
+    "integers that differ in digits that no float has": (
+        np.arange(N, dtype=np.uint64) + np.uint64(2**63),
+        r"'v' is constant \(9.22337e\+18 in all 12 rows used\) once rounded to 64-bit floats: subtract an offset, or leave it out", ...,
+    ),
     "constant": ([5] * N, r"response 'v' is constant \(5 in all 12 rows used\); leave it out", r"covariate 'v' is constant \(5 in all 12"),
     "constant text": (["a"] * N, "'v' holds text", r"covariate 'v' is constant \('a' in all 12 rows used\); leave it out"),
     "nothing": ([None] * N, r"No row of 12 is complete: missing values in v \(12\)", ...),

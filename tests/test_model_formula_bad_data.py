@@ -101,6 +101,8 @@ def test_constant_columns(table):
     for formula, what in (("y ~ x", "covariate"), ("x ~ y", "response"), ("x + y ~ 1", "response")):
         with pytest.raises(ValueError, match=f"{what} 'x' is constant"):
             model_frame(formula, table)
+    with pytest.raises(ValueError, match=r"covariate 'x' is constant \(7 in all 12 rows used\); leave it out"):
+        model_frame("y ~ C(x)", table)
     table["x"] = 1e6 + 1e-4 * table["y"]
     assert model_frame("x ~ 1", table).response.std() > 0
 

@@ -389,15 +389,18 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     spread, flat = top - bottom, np.flatnonzero(is_constant(values)).tolist()
     if flat:
         gaps = np.isnan(values).sum(axis=0)
-        varying = [j for j in flat if spread[j]]
+        rounded = [j for j in flat if not spread[j] and abs(bottom[j]) >= EXACT]  # integers may have varied before they were floats
+        varying = [j for j in flat if spread[j]] + rounded
         why = {
             j: f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding" if spread[j]
             else f"is constant ({bottom[j]:g} in all {n} rows used)" if not gaps[j]
             else f"is constant ({bottom[j]:g} in {f'the {n - gaps[j]} of {n}' if n == len(values) else 'all'} rows used that have it)"
             for j in flat
         }
+        why |= {j: f"{why[j]} once rounded to 64-bit floats" for j in rounded}
         if len(flat) == 1:
-            raise ValueError(f"The {what} {names[flat[0]]!r} {why[flat[0]]}{': subtract an offset' if varying else '; leave it out'}.")
+            remedy = ": subtract an offset, or leave it out" if rounded else ": subtract an offset" if varying else "; leave it out"
+            raise ValueError(f"The {what} {names[flat[0]]!r} {why[flat[0]]}{remedy}.")
         remedy = "leave them out" + (f", or subtract an offset from {quoted(names[j] for j in varying[:MAX_NAMES])}" if varying else "")
         raise ValueError(f"{len(flat)} {what}s do not vary: {listed(f'{names[j]!r} {why[j]}' for j in flat)}; {remedy}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():

@@ -187,8 +187,8 @@ class _Part:
         for name in self.columns:
             if not (name in numeric or name in self.named("coded") or isinstance(frame[name].dtype, pd.CategoricalDtype)):
                 arrays.check_text(frame[name], name)
-            if n > 1 and len(levels.get(name, ())) == 1:
-                raise ValueError(f"The covariate {name!r} is constant ({levels[name][0]!r} in all {n} rows used); leave it out.")
+            if n > 1 and len(own := levels.get(name, ())) == 1:
+                raise ValueError(f"The covariate {name!r} is constant ({messages.shown(own[0])} in all {n} rows used); leave it out.")
         terms = self.terms or []
         size: dict[str, int] = {}
         for code, check in self.checks.items():
