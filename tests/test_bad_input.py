@@ -327,6 +327,7 @@ SPECIFICATIONS = {
     "nu": (lambda: model("y + z ~ 1", family=nm.Gaussian(nu=0.5)), "nu must be greater than d - 1 = 1 for 2 responses, not 0.5"),
     "m": (lambda: model("y ~ 1", family=nm.Gaussian(m=[1, 2])), r"m must have shape \(1,\) for these responses, not \(2,\)"),
     "m of text": (lambda: model("y ~ 1", family=nm.Gaussian(m="a")), "m must hold (real )?numbers, not 'a'"),
+    "scale of a number as text": (lambda: model("y ~ 1", family=nm.Gaussian(scale="2")), "scale must hold real numbers, not '2'"),
     "shape of scale": (lambda: model("y + z ~ 1", family=nm.Gaussian(scale=np.eye(3))), r"scale must have shape \(2, 2\).*not \(3, 3\)"),
     "scale below 0": (lambda: model("y ~ 1", family=nm.Gaussian(scale=-1)), "scale must be positive definite"),
     "scale not definite": (lambda: model("y + z ~ 1", family=nm.Gaussian(scale=[[1, 2], [2, 1]])), "scale must be positive definite"),

@@ -302,3 +302,13 @@ def test_numbers_have_a_limit():
     with pytest.raises(ValueError, match=r"response 'y2' is 1e\+101 in row 1; numbers go up to 1e\+100: rescale the column"):
         arrays.matrix([[1.0, 2.0], [3.0, 1e101]])
     assert arrays.column(pd.Series([1e200]), "x").tolist() == [1e200]  # log(x) is within the limit
+
+
+def test_arguments_are_numbers_and_no_text():
+    for given in ([1, 2], np.array([1, Decimal(2)], object), pd.Series([1, 2], dtype="Int64"), np.array([1.0, 2.0], np.float16)):
+        assert arrays.reals(given, "at").tolist() == [1.0, 2.0]
+    assert arrays.reals(True, "init", booleans=True) == 1.0 and np.isnan(arrays.reals([None], "at"))
+    text = ["1"], np.array(["1", 2], object), pd.Series(["1"], dtype="string"), b"1", [b"1"]
+    for given in (*text, True, [False, True], np.array([1, True], object), np.array(["2020"], "M8[D]"), 1j):
+        with pytest.raises(ValueError, match="at must hold real numbers, not "):
+            arrays.reals(given, "at")

@@ -34,7 +34,7 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
             raise ValueError(f"init must be one of {quoted(INITS)} or labels, not {init!r}{did_you_mean(init, INITS)}")
         first = {"one": np.zeros(n, int), "each": np.arange(n)}.get(init, np.full(n, BY_TREES.get(init, UNASSIGNED)))
         return np.tile(first.astype(np.int64), (chains, 1))
-    given = arrays.reals(init, "init")
+    given = arrays.reals(init, "init", booleans=True)
     if given.ndim == 2 and given.shape[0] != chains:
         raise ValueError(f"init has labels for {given.shape[0]} chains but chains={chains}.")
     each = given if given.ndim == 2 else np.broadcast_to(given, (chains, *given.shape))

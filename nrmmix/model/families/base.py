@@ -287,8 +287,8 @@ def positives(who: str, name: str, value: Any) -> Any:
     """A hyperparameter that is None, or one or several numbers greater than 0 and within `EXTREME`."""
     if value is None:
         return None
-    array = reals(value, f"{who}: {name}")
-    if isinstance(value, bool) or array.ndim > 1 or not array.size or not ((array >= 1 / EXTREME) & (array <= EXTREME)).all():
+    array = np.zeros(0) if isinstance(value, bool) else reals(value, f"{who}: {name}")
+    if array.ndim > 1 or not array.size or not ((array >= 1 / EXTREME) & (array <= EXTREME)).all():
         raise ValueError(
             f"{who}: {name} must be a number greater than 0, or several, between {1 / EXTREME:g} and {EXTREME:g}, not {value!r}."
         )

@@ -104,8 +104,8 @@ class Hurdle(Family):
             raise ValueError(f"Hurdle: {name} components are not continuous, and have point masses of their own; take nm.Gaussian().")
         if not family.takes_missing or (isinstance(family, Gaussian) and family.covariance == "tied"):
             raise ValueError(f"Hurdle: {name} has no way with missing responses, which those at the point are to it; take nm.Gaussian().")
-        point = reals(at, "Hurdle: at")
-        if isinstance(at, (bool, str)) or point.ndim > 1 or not point.size or not (np.abs(point) <= LARGEST).all():
+        point = np.zeros(0) if isinstance(at, (bool, str)) else reals(at, "Hurdle: at")
+        if point.ndim > 1 or not point.size or not (np.abs(point) <= LARGEST).all():
             raise ValueError(f"Hurdle: at must be a finite number, or one for each response, not {at!r}.")
         for argument, value in (("a", a), ("b", b)):
             if value is None:

@@ -324,8 +324,8 @@ def matrix(
     return out
 
 
-def reals(values: Any, what: str) -> np.ndarray:
-    """An argument of any shape as a float64 array, a copy.
+def reals(values: Any, what: str, *, booleans: bool = False) -> np.ndarray:
+    """An argument of any shape as a float64 array, a copy; True and False as 1 and 0 where `booleans` are allowed.
 
     The ValueError where it does not hold real numbers, or its rows differ in length, begins with `what`.
 
@@ -336,7 +336,9 @@ def reals(values: Any, what: str) -> np.ndarray:
     """
     try:
         array = np.array(values)
-        if array.dtype.kind != "c":  # whose imaginary parts would be dropped
+        refused = (str, bytes) if booleans else (str, bytes, bool, np.bool_)  # which float() would take
+        fits = array.dtype.kind in ("biuf" if booleans else "iuf")
+        if fits or (array.dtype.kind == "O" and not any(isinstance(item, refused) for item in array.flat)):
             return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         pass

@@ -85,7 +85,7 @@ class CovariateKernel:
             one_of(f"{name}: locations[0]", locations[0], WAYS)
             self.locations = (locations[0], count(f"{name}: locations[1]", locations[1], 1))
         elif locations is not None:
-            self.locations = reals(locations, f"{name}: locations")
+            self.locations = reals(locations, f"{name}: locations", booleans=True)
         self.weights = None if weights is None else np.array(positive_numbers(f"{name}: weights", weights))
         if weights is not None and not isinstance(self.locations, np.ndarray):
             raise ValueError(f"{name}: weights belong to locations that you give; give locations= as an array too.")

@@ -100,12 +100,12 @@ def given_points(model: Specification, at: Any, responses: np.ndarray, back: Map
     has categories.
     """
     k = len(responses)
-    levels = [model.frame.levels[j] for j in responses]
+    levels, kinds = [model.frame.levels[j] for j in responses], [model.frame.reads[j] for j in responses]
     if k > 1:
         names = model.frame.response_names
         at = _in_order(at, [(names[j], *([back[j].column] if j in back else [])) for j in map(int, responses)])
     if all(one is None for one in levels):
-        points = reals(at, "at")
+        points = reals(at, "at", booleans="binary" in kinds)
     else:
         points = at.to_numpy(object) if isinstance(at, (pd.DataFrame, pd.Series)) else np.array(at, dtype=object)
     if points.ndim <= 1:
@@ -114,16 +114,16 @@ def given_points(model: Specification, at: Any, responses: np.ndarray, back: Map
         wanted = "(m,)" if k == 1 else f"(m, {k})"
         raise ValueError(f"at must have shape {wanted} with m >= 1, not {np.shape(at)}.")
     columns = []
-    for j, of_response, column in zip(responses, levels, points.T, strict=True):
-        values = reals(column, "at") if of_response is None else _codes(model.frame.response_names[j], of_response, column)
+    for j, of_response, kind, column in zip(responses, levels, kinds, points.T, strict=True):
+        name, binary = model.frame.response_names[j], kind == "binary"
+        values = reals(column, "at", booleans=binary) if of_response is None else _codes(name, of_response, column)
         if not np.isfinite(values).all():
             raise ValueError("at must be finite.")
-        reads = model.frame.reads[j]
-        most = 1 if reads == "binary" else COUNT_BOUND - 1
+        most = 1 if binary else COUNT_BOUND - 1
         none = (values < 0) | (values != np.floor(values)) | (values > most)
-        if reads in ("counts", "composition", "binary") and none.any():
-            what = "0 or 1" if reads == "binary" else "a whole number, 0 or more and less than 2^53"
-            raise ValueError(f"at: the response {model.frame.response_names[j]!r} is {what}, not {values[none][0]:g}.")
+        if kind in ("counts", "composition", "binary") and none.any():
+            what = "0 or 1" if binary else "a whole number, 0 or more and less than 2^53"
+            raise ValueError(f"at: the response {name!r} is {what}, not {values[none][0]:g}.")
         columns.append(values)
     return np.column_stack(columns)
 
