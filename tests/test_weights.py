@@ -13,6 +13,7 @@ from scipy.special import gammaln
 import nrmmix as nm
 from nrmmix.cli import main
 from nrmmix.model.frame.columns.weights import quantiles
+from nrmmix.report.clusters import clusters
 
 # What weights are compared with are rows that are repeated on purpose
 pytestmark = pytest.mark.filterwarnings("ignore:.* rows are the same as others in all that the formula names:UserWarning")
@@ -112,6 +113,35 @@ def test_variational_regressions_are_those_of_the_rows_repeated(table, formula, 
     assert np.allclose(fit.starts["elbo"], other.starts["elbo"], rtol=1e-10) and fit.elbo == pytest.approx(other.elbo, rel=1e-10)
     new = table.head(4)
     assert np.allclose(fit.predict(new)["estimate"], other.predict(new)["estimate"], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(("formula", "family"), [
+    ("y + z ~ 1", nm.Gaussian()), ("y + k ~ 1", {"y": nm.Gaussian(), "k": nm.Poisson()}), ("line ~ x + g", None),
+])
+def test_clusters_of_variational_fits_are_those_of_the_rows_repeated(table, formula, family):
+    is_mixture, start = formula.endswith("~ 1"), (table["y"] > 3).to_numpy().astype(int)
+    options = {"family": family, "method": nm.VB(tol=1e-13) if is_mixture else nm.VB(starts=2, components=8), "rng": 1}
+    of, ofs = ({"init": start}, {"init": np.repeat(start, table["w"])}) if is_mixture else ({}, {})
+    fit, other = nm.fit(formula, table, weights="w", **options, **of), nm.fit(formula, repeated(table), **options, **ofs)
+    own, expected = fit.parameters(), other.parameters()
+    pd.testing.assert_frame_equal(own, expected, rtol=1e-7, atol=1e-9)
+    assert own["mean"].xs("size", level="parameter").sum() == table["w"].sum() and fit.partition().sizes.sum() == N
+    found, wanted = clusters(fit), clusters(other)
+    assert np.array_equal(found.size, wanted.size) and found.words == wanted.words
+    for one, two in [(found.stability, wanted.stability), (found.purity, wanted.purity),
+                     *((a.value, b.value) for a, b in zip(found.columns, wanted.columns, strict=True))]:
+        assert np.allclose(one, two, rtol=1e-7, equal_nan=True)
+
+
+def test_fractions_have_clusters_too(table):
+    """One component of half the weights: its size, and a mean that is that of the weights."""
+    half = table["w"] / 2
+    fit = nm.fit("y ~ 1", table, weights=half, family=nm.Gaussian(m=0.0, r=1e-9, nu=3.0, scale=1.0), method=nm.VB(components=1), rng=1)
+    found = fit.parameters()["mean"].loc[0]
+    assert found["size"] == half.sum() and found["mean y"] == pytest.approx(np.average(table["y"], weights=half))
+    assert f"{half.sum():g}" in fit.summary().as_text()
+    lines = nm.fit("y ~ x", table, weights=table["w"] / 4, family=nm.Gaussian(), method=nm.VB(starts=2, components=8), rng=1)
+    assert np.isfinite(lines.parameters()["mean"]).all()  # starts are weighed by rows that are left out, which put less than 1 there
 
 
 @pytest.mark.parametrize("formula", ["y + z ~ 1", "line ~ x + x2"])

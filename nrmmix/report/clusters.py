@@ -54,7 +54,7 @@ class Clusters(NamedTuple):
 
     partition: Partition
     label: np.ndarray  # (K,) of `partition.labels`
-    size: np.ndarray  # (K,)
+    size: np.ndarray  # (K,) rows, each as often as it counts
     stability: np.ndarray  # (K,) posterior probability that two of its members share a cluster; NaN of one member
     purity: np.ndarray  # (K,) share of those that share a cluster with a member in a draw that are members
     columns: tuple[Column, ...]
@@ -83,9 +83,10 @@ def clusters(fit: Result) -> Clusters:
 
     Stability is the mean over pairs of members of the posterior probability that they share a cluster, purity that over members of the
     probability that `fit.predict(kind="cluster")` gives: of the rows that share a cluster with a member in a draw, the share that are
-    members.  A fragment of a cluster is pure but not stable where the rest belongs to it.  Parameters have their
-    posterior mean and standard deviation given this partition, in closed form; the means and levels of covariates are those of the
-    members.  Of many shares the largest are named, of other parameters of a family at most forty given, and those left out counted.
+    members.  A fragment of a cluster is pure but not stable where the rest belongs to it.  Parameters have their posterior mean and
+    standard deviation given this partition, in closed form; the means and levels of covariates are those of the members.  Rows count as
+    often as their weights say.  Of many shares the largest are named, of other parameters of a family at most forty given, and those left
+    out counted.
 
     Examples
     --------
@@ -96,15 +97,15 @@ def clusters(fit: Result) -> Clusters:
     (82, ['mean velocity_km_s', 'sd velocity_km_s'])
     """
     found = fit.partition()
-    labels, size = found.labels, found.sizes
+    labels, weight, size = found.labels, fit.model.frame.weight, fit.model.frame.sizes_of(found.labels)
     probability = cast(pd.DataFrame, fit.predict(kind="cluster"))["probability"].to_numpy(dtype=float)
-    purity = np.bincount(labels, weights=probability) / size
+    purity = np.bincount(labels, probability if weight is None else weight * probability) / size
     posterior = fit.posterior
     if isinstance(posterior, Posterior):
         stability = together(posterior.draws.flat("labels"), labels)
         of_families, words, n_left_out = parameters(fit.model, found, posterior.draws)
     else:
-        stability = together_by_shares(posterior, labels)
+        stability = together_by_shares(posterior, labels, weight)
         of_families, words, n_left_out = parameters(fit.model, found, None, posterior.factors.exponential.shared)
     means, levels = _covariates(fit.model, labels, size)
     columns, words = [*of_families, *means], [*words, *levels]
@@ -198,12 +199,13 @@ def _width_note(model: Specification, found: Clusters) -> str:
 
 
 def _scale_note(model: Specification, partition: Partition) -> str:
-    family, K, few = model.family, partition.n_clusters, model.n_obs < FEW_ROWS * partition.n_clusters
+    family, K, n = model.family, partition.n_clusters, model.frame.size
+    few = n < FEW_ROWS * K
     if K < 2 or model.is_regression or not (few and isinstance(family, Gaussian) and _has_default_scale(family, model.frame.response)):
         return ""
     first = "" if family.covariance == "full" else f'"{family.covariance}", '
     return (
-        f"Clusters have {model.n_obs / K:.1f} rows on average, too few to show how wide clusters are: how many there are follows the "
+        f"Clusters have {n / K:.1f} rows on average, too few to show how wide clusters are: how many there are follows the "
         f"default scale of the prior. See what stays with family=nm.Gaussian({first}scale=10 * fit.model.family.scale)."
     )
 
@@ -253,15 +255,22 @@ def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.where(size > 1, total / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
-def together_by_shares(posterior: FactorPosterior | KernelFactorPosterior, labels: np.ndarray) -> np.ndarray:
-    """Return such means where rows belong to components by shares r: of a pair the sum over components of the products of their shares."""
-    size = np.bincount(labels)
+def together_by_shares(
+    posterior: FactorPosterior | KernelFactorPosterior, labels: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return such means where rows belong to components by shares r: of a pair the sum over components of the products of their shares.
+
+    A row of weight w stands for w rows, which are pairs too.
+    """
+    w = np.ones(len(labels)) if weight is None else weight
+    size = np.bincount(labels, w)
     total = np.zeros((len(size), posterior.factors.n_components))
     with_itself = np.zeros(len(size))
     for rows, r in posterior.blocks():
-        np.add.at(total, labels[rows], r.T)
-        with_itself += np.bincount(labels[rows], weights=(r**2).sum(axis=0), minlength=len(size))
-    return np.where(size > 1, ((total**2).sum(axis=1) - with_itself) / np.maximum(size * (size - 1.0), 1.0), np.nan)
+        np.add.at(total, labels[rows], (r * w[rows]).T)
+        with_itself += np.bincount(labels[rows], weights=w[rows] * (r**2).sum(axis=0), minlength=len(size))
+    pairs = np.where(size > 1, size * (size - 1.0), np.nan)
+    return np.maximum((total**2).sum(axis=1) - with_itself, 0.0) / pairs  # fractions may have less in all than with themselves
 
 
 def parameters(
@@ -299,12 +308,13 @@ def _covariates(model: Specification, labels: np.ndarray, size: np.ndarray) -> t
     if frame.covariates is None:
         return [], []
     means, levels = [], []
+    weight = np.ones(len(labels)) if frame.weight is None else frame.weight
     for name, x, is_category in zip(frame.covariate_names, frame.covariates.T, frame.is_category, strict=True):
         if not is_category:
-            means.append(Column(f"mean {name}", np.bincount(labels, weights=x) / size, np.full(len(size), np.nan)))
+            means.append(Column(f"mean {name}", np.bincount(labels, weights=weight * x) / size, np.full(len(size), np.nan)))
             continue
         own = frame.covariate_columns[name]
         assert own is not None  # of a category
-        count = np.bincount(labels * len(own) + x.astype(int), minlength=len(size) * len(own)).reshape(len(size), -1)
+        count = np.bincount(labels * len(own) + x.astype(int), weight, minlength=len(size) * len(own)).reshape(len(size), -1)
         levels.append(_leading(f"Levels of {name}", list(map(str, own)), (count / size[:, None]).T))
     return means, levels

@@ -85,7 +85,7 @@ def _count(fit: MCMCResult) -> str:
 def _clusters(fit: Result) -> Iterator[str]:
     """The clusters of the point estimate, the largest of them by what their rows are like."""
     found = clusters(fit)
-    sizes = [f"{size:,}" for size in found.size]
+    sizes = [f"{size:,.10g}" for size in found.size]
     of = ", ".join(sizes[:6]) + (f" and {len(sizes) - 6} smaller ones" if len(sizes) > 6 else "")
     which = "The partition that stands best for all draws has" if isinstance(fit, MCMCResult) else "The partition has"
     yield f"{which} {_number(len(sizes))}, of {of} rows."
@@ -107,7 +107,7 @@ def _cluster(fit: Result, found: Clusters, k: int) -> str:
     parts = [", ".join(texts)] if texts else []
     parts += [f"{printable(words.name)} mostly {', '.join(printable(word) for word, _ in words.top[k][:NAMED])}" for words in found.words]
     share = found.size[k] / found.size.sum()
-    return f"Cluster {found.label[k]}, {found.size[k]:,} rows ({share:.0%})" + (f": {'; '.join(parts)}." if parts else ".")
+    return f"Cluster {found.label[k]}, {found.size[k]:,.10g} rows ({share:.0%})" + (f": {'; '.join(parts)}." if parts else ".")
 
 
 def _components(fit: VariationalResult) -> str:

@@ -333,14 +333,14 @@ def _cluster_tables(found: Clusters, width: int, stability: bool = True) -> list
     """
     labels = [str(label) for label in found.label[:SHOWN]]
     rest = found.size[SHOWN:]
-    first = {"Cluster": labels, "Size": [str(size) for size in found.size[:SHOWN]]}
+    first = {"Cluster": labels, "Size": [f"{size:.10g}" for size in found.size[:SHOWN]]}
     if stability:
         first |= {"Stability": _shares(found.stability[:SHOWN]), "Purity": _shares(found.purity[:SHOWN])}
     own = {column.name: _estimates(column) for column in found.columns}
     if _wide(first | own) > width:
         return [_turned(first, own, found, width)]
     if len(rest):
-        more = [f"others ({len(rest)})", str(rest.sum())]
+        more = [f"others ({len(rest)})", f"{rest.sum():.10g}"]
         if stability:
             paired = np.nan_to_num(found.stability[SHOWN:]) * (rest > 1)
             pairs = rest * (rest - 1.0)
@@ -373,11 +373,11 @@ def _turned(first: dict[str, list[str]], own: dict[str, list[str]], found: Clust
     left = len(found.label) - fitting
     if left:
         cells = [[*row, ""] for row in cells]
-        cells[0][-1] = f"{int(found.size[fitting:].sum())}"
+        cells[0][-1] = f"{found.size[fitting:].sum():.10g}"
     headers = ["Cluster", *first["Cluster"][:fitting], *([f"others ({left})"] if left else [])]
     if left and _wide({str(j): [header, *(row[j] for row in cells)] for j, header in enumerate(headers)}) > width and fitting > 1:
         cells, headers = [[*row[: fitting], row[-1]] for row in cells], [*headers[:fitting], f"others ({left + 1})"]
-        cells[0][-1] = f"{int(found.size[fitting - 1 :].sum())}"
+        cells[0][-1] = f"{found.size[fitting - 1 :].sum():.10g}"
     return Table(cells, [0] * len(headers), "l" + "r" * (len(headers) - 1), headers=headers, total=width, colsep="  ")
 
 

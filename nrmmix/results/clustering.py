@@ -121,12 +121,12 @@ class Clustered:
         Returns
         -------
         DataFrame
-            Columns mean, sd, lower, upper, in the units of the responses of the formula; index cluster, numbered as in `partition()`,
-            and parameter, so that `fit.parameters()["mean"].unstack()` has a row for each cluster.  Parameters are `size`, the number of
-            rows; of mixtures `weight`; and those of the families: `mean y`, `sd y` and `corr y1, y2` (of up to 30 responses) of Gaussian
-            components, `rate y` of Poisson, `probability y` of Bernoulli, `probability y[level]` of Categorical, `share y` of Multinomial,
-            `coef x` (of several responses `coef x of y`) of Regression; of Hurdle the probability of the point, and the parameters apart
-            from it.
+            Columns mean, sd, lower, upper, in the units of the responses of the formula; index cluster, numbered as in `partition()`, and
+            parameter, so that `fit.parameters()["mean"].unstack()` has a row for each cluster.  Parameters are `size`, the number of rows,
+            or the sum of their weights; of mixtures `weight`; and those of the families: `mean y`, `sd y` and `corr y1, y2` (of up to 30
+            responses) of Gaussian components, `rate y` of Poisson, `probability y` of Bernoulli, `probability y[level]` of Categorical,
+            `share y` of Multinomial, `coef x` (of several responses `coef x of y`) of Regression; of Hurdle the probability of the point,
+            and the parameters apart from it.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class Clustered:
         found, posterior = self.partition(), self.posterior
         learnt = posterior.factors.exponential.shared if hasattr(posterior, "factors") else None
         blocks = parameters_of(self.model, found.labels, getattr(posterior, "draws", None) if learnt is None else None, learnt)
-        return found.sizes, found.labels, [one for block in blocks for one in block]
+        return self.model.frame.sizes_of(found.labels), found.labels, [one for block in blocks for one in block]
 
     @guided
     def partition(

@@ -49,17 +49,20 @@ def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndar
     """(n,) log predictive density of each of some fitted rows, its own share taken out of the statistics of the components.
 
     What others are of stays as it is: an approximation, exact where a row moves no other.  Where rows `are_all` that were fitted statistics
-    are those of the same shares: of earlier ones a row that has moved to a component would take more away than it has put there.
+    are those of the same shares: of earlier ones a row that has moved to a component would take more away than it has put there.  Of a row
+    that counts more than once one copy is left out, of one that counts less all that it has put there.
     """
     log_z, out = factors.exponential.log_z, np.empty(rows.n)
     kept = Kept(np.empty((rows.n, factors.n_components)), np.empty((rows.n, factors.n_components)))
     sums = LocalStep.of(factors)(rows, None, kept)
+    weight = rows.statistics.weight
+    most = np.ones(rows.n) if weight is None else np.minimum(weight, 1.0)
     N_all, s_all = (sums.N, sums.s) if are_all else (factors.N, factors.s)
     for first, last, features in rows.statistics.blocks(0, rows.n):
         r, w = kept.r[first:last], kept.w[first:last]
         T = features.dense.T if features.sparse is None and features.dense is not None else _dense(features)
         row, k = np.nonzero((r > MIN_SHARE) | (w > MIN_SHARE))
-        share = r[row, k]
+        share = most[first:last][row] * r[row, k]
         N, s = N_all[k] - share, s_all[k] - share[:, None] * T[row]
         log_p = np.full(r.shape, -np.inf)
         log_p[row, k] = log_z(N + 1.0, s + T[row]) - log_z(np.maximum(N, 0.0), s) + np.log(np.maximum(w[row, k], 1e-300))

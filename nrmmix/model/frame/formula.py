@@ -25,6 +25,7 @@ from nrmmix.common.names import bare
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
+from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
@@ -267,6 +268,11 @@ class ModelFrame:
     def size(self) -> float:
         """Rows used, each as often as it counts."""
         return float(self.n_used if self.weight is None else self.weight.sum())
+
+    def sizes_of(self, labels: np.ndarray) -> np.ndarray:
+        """Sizes (K,) of the clusters 0, ..., K - 1 of the rows used, each as often as it counts; int64 where weights are whole numbers."""
+        sizes = np.bincount(labels, self.weight)
+        return sizes.astype(np.int64) if self.weight is None or are_counts(self.weight) else sizes
 
     def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
         """Summarise some responses, which have some of the inputs, for defaults of hyperparameters."""

@@ -13,12 +13,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.measure.atoms import COARSEST, FINEST
 from nrmmix.kernels.measure.atoms import MAX_FINEST as ALWAYS
 from nrmmix.model.pack import provide
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.factors import FactorPosterior, Factors, drawn_components
+from nrmmix.posterior.factors import FactorPosterior, drawn_components
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior, KernelFactors
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState
 from nrmmix.posterior.predict.rows import CovariateWeights
@@ -29,14 +28,10 @@ SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have
 UNEQUAL = 200  # states at least, where starts have other weights than all the same
 
 
-def _fill(state: KernelState, factors: Factors | KernelFactors) -> None:
-    """The components of factors in kernels' arrays, and a new one behind them, with what is learnt of all."""
-    K, data = factors.n_components, state.data
-    for name, values in factors.exponential.shared.items():
-        data.rows.constant[data.shared[state.model.packed.shared_names[name]]] = values
-    state.state.stat[:, :K] = factors.exponential.columns(factors.N, factors.s)
-    empty_column(data, state.state.stat, K)
-    state.state.num[layout.Count.CLUSTERS] = K
+def _members(model: Specification, estimate: np.ndarray, rows: slice) -> np.ndarray:
+    """(b, C) how often each of some rows counts in its cluster of a partition (n,), 0 in others."""
+    inside, weight = np.eye(int(estimate.max()) + 1)[estimate[rows]], model.frame.weight
+    return inside if weight is None else weight[rows, None] * inside
 
 
 class FactorState(KernelState):
@@ -46,7 +41,7 @@ class FactorState(KernelState):
         model, factors = posterior.specification, posterior.factors
         super().__init__(model, factors.n_components)
         self.factors = factors
-        _fill(self, factors)
+        self.fill(factors.exponential, factors.N, factors.s)
         self._scored: tuple[Any, np.ndarray] | None = None
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
@@ -110,8 +105,9 @@ class FactorDraws:
             return (np.eye(C)[estimate] for _ in range(self.size))
         own, inside = np.zeros((K, C)), np.zeros((K, C))
         for some, r in self.posterior.blocks():
-            np.add.at(own, (r.argmax(axis=0), estimate[some]), 1.0)
-            inside += r @ np.eye(C)[estimate[some]]
+            there = _members(self.model, estimate, some)
+            np.add.at(own, r.argmax(axis=0), there)
+            inside += r @ there
         share = np.eye(C)[np.where(own.any(axis=1, keepdims=True), own, inside).argmax(axis=1)]
         return (share for _ in range(self.size))
 
@@ -144,7 +140,7 @@ class KernelFactorState(KernelState):
         is_large = model.n_obs > PLACEHOLDER_ROWS or model.frame.is_streamed
         super().__init__(model.of_few(PLACEHOLDER_ROWS) if is_large else model, factors.n_components)
         self.factors = factors
-        _fill(self, factors)
+        self.fill(factors.exponential, factors.N, factors.s)
         self._scored: tuple[Any, np.ndarray] | None = None
         self._expected: tuple[Any, np.ndarray] | None = None
         self._weighed: tuple[Any, np.ndarray] | None = None
@@ -238,7 +234,7 @@ class KernelFactorDraws:
             return np.eye(C)[estimate]
         inside = np.full((self.posterior.fits[number].n_components, C), SOMEWHERE)
         for some, r in self.posterior.blocks(number):
-            inside += r @ np.eye(C)[estimate[some]]
+            inside += r @ _members(self.model, estimate, some)
         return inside / inside.sum(axis=1, keepdims=True)
 
     def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:

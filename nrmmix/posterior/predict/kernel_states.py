@@ -19,6 +19,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.model.families.base import Parameter
 from nrmmix.model.families.distributions import Distribution, Elliptical
+from nrmmix.model.families.exponential import Stacked
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.pack import arrays_of, provide
 from nrmmix.model.specification import Specification
@@ -112,6 +113,15 @@ class KernelState:
     def widths(self) -> np.ndarray:
         """Widths of the covariate kernel; of a sparse product the codes of its slots."""
         return (self.state.hyper[layout.Hyper.WIDTH :] if self.model.slots is None else self.state.codes).copy()
+
+    def fill(self, exponential: Stacked, N: np.ndarray, s: np.ndarray) -> None:
+        """Put in clusters of counts N (K,) and statistics s (K, S), with a new one behind them, and what is learnt of all."""
+        K, data = len(N), self.data
+        for name, values in exponential.shared.items():
+            data.rows.constant[data.shared[self.model.packed.shared_names[name]]] = values
+        self.state.stat[:, :K] = exponential.columns(N, s)
+        empty_column(data, self.state.stat, K)
+        self.state.num[layout.Count.CLUSTERS] = K
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         weights = predictive.predictive_weights(self.data, self.state, covariates.at(self.widths))
@@ -283,8 +293,10 @@ def clusters_of(
     """The clusters 0, ..., K - 1 of a partition of the fitted rows, with the given values of cells that chains draw.
 
     Parameters that they share are at the medians of their draws, matrices at the mean, or as given; hyperparameters, on which they do not
-    depend, at their starts.
+    depend, at their starts.  Rows count as often as their weights say.
     """
+    if model.frame.is_weighted:
+        return _weighted_clusters(model, labels, shared)
     found = KernelState(model, int(labels.max()) + 1, starts=True)
     data = found.data
     for name, those in model.packed.shared_names.items():
@@ -296,6 +308,20 @@ def clusters_of(
         data.rows.y[:] = model.blocks.completed(model.frame.response, cells, model.frame.inputs, model.packed)
     with announced():
         start(found.data, found.state, labels)
+    return found
+
+
+def _weighted_clusters(model: Specification, labels: np.ndarray, shared: Mapping[str, np.ndarray] | None) -> KernelState:
+    """The clusters of rows that have weights, which variational inference alone takes as they are: by the families' exponential forms."""
+    exponential = model.exponential()
+    exponential = exponential if shared is None else exponential.with_shared(dict(shared))
+    rows, clusters, weight = model.statistics(exponential), np.arange(int(labels.max()) + 1)[:, None], np.asarray(model.frame.weight)
+    s = np.zeros((len(clusters), exponential.n_stat))
+    for first, last, features in rows.blocks(0, rows.n):
+        s += features.totals(np.where(labels[first:last] == clusters, weight[first:last], 0.0))
+    found = KernelState(model, len(clusters))
+    with announced():
+        found.fill(exponential, model.frame.sizes_of(labels), s)
     return found
 
 
