@@ -133,6 +133,30 @@ def test_clusters_of_variational_fits_are_those_of_the_rows_repeated(table, form
         assert np.allclose(one, two, rtol=1e-7, equal_nan=True)
 
 
+@pytest.mark.filterwarnings("ignore:.* values of 'line' are 30 distinct ones")
+@pytest.mark.filterwarnings("ignore:the bound and the components are not to be trusted")
+def test_defaults_of_variational_regressions_count_rows_by_their_weights(table):
+    from nrmmix.inference.variational_regression.run import COMPONENTS
+
+    few = table.head(30).assign(w=np.where(table.head(30)["x"] > 5, 5, 1))
+    options = {"family": nm.Gaussian(), "kernel": nm.SquaredExponential(0.2), "method": nm.VB(starts=1), "rng": 1}
+    fit, other = nm.fit("line ~ x", few, weights="w", **options), nm.fit("line ~ x", repeated(few), **options)
+    assert fit.n_components == other.n_components == COMPONENTS[0] and fit.elbo == pytest.approx(other.elbo, rel=1e-9)
+    large = nm.fit("line ~ x", few.assign(w=100), weights="w", **options | {"method": nm.VB(passes=1)})
+    assert (large.n_components, len(large.starts)) == (COMPONENTS[1], 3)
+    assert nm.Model("line ~ x + x2", few, weights=np.full(30, 1e4)).kernel.places == 21
+
+
+def test_contrasts_hold_columns_where_the_rows_repeated_have_them(table):
+    given = table.assign(w=np.where((table["x2"] > table["x2"].quantile(0.5)) & (table["g"] == "b"), 4, 1))
+    options = {"method": nm.VB(starts=1, components=2), "rng": 1}
+    fit, other = nm.fit("line ~ x + x2 + g", given, weights="w", **options), nm.fit("line ~ x + x2 + g", repeated(given), **options)
+    typical = [[one.model.frame.typical_value(name) for name in ("x2", "g")] for one in (fit, other)]
+    assert typical[0][1] == typical[1][1] and typical[0][0] == pytest.approx(typical[1][0]) != table["x2"].median()
+    own, expected = (one.contrasts({"x": [2.0, 8.0]}, draws=20)["estimate"] for one in (fit, other))
+    assert np.allclose(own, expected, rtol=1e-9)
+
+
 def test_fractions_have_clusters_too(table):
     """One component of half the weights: its size, and a mean that is that of the weights."""
     half = table["w"] / 2

@@ -121,7 +121,7 @@ class Specification:
         self.grid: Grid | None = None
         if self.frame.covariates is not None:
             names, category = self.frame.covariate_names, self.frame.is_category
-            own_kernel = _default_kernel(names, category, self.n_obs) if own_kernel is None else own_kernel
+            own_kernel = _default_kernel(names, category, self.frame.size) if own_kernel is None else own_kernel
             self.kernel = own_kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
             counted = self.frame.places.covariates if isinstance(self.frame, StreamedFrame) and not self.frame.has_first else None
@@ -478,7 +478,7 @@ def _rank(columns: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300), tol=1e-8))
 
 
-def _default_kernel(names: Sequence[str], category: np.ndarray, n: int) -> CovariateKernel:
+def _default_kernel(names: Sequence[str], category: np.ndarray, n: float) -> CovariateKernel:
     """Distances in one number; of several covariates, and of categories, products over those that an atom uses, finer for many rows."""
     if len(names) == 1 and not category.any():
         return SquaredExponential()

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count, flag, known_name, listed
-from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses
@@ -177,7 +176,7 @@ def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
         raise TypeError(f"at must be a dict of covariates and their values, not {at!r}; the point of a probability or a density is y=.")
     columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
     given = {known_name("covariate", name, columns): value for name, value in (at or {}).items()}
-    return {name: typical_value(model.frame.source[name], name) for name in columns} | given
+    return {name: model.frame.typical_value(name) for name in columns} | given
 
 
 def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:

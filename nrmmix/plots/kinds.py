@@ -13,7 +13,6 @@ import pandas as pd
 from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import column as read_column
-from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.model.specification import Specification
 from nrmmix.plots.style import GOLDEN, jitter
@@ -173,7 +172,7 @@ def not_drawn(model: Specification, chosen: Any, names: Sequence[str], suited: S
 
 def typical_inputs(model: Specification) -> dict[str, Any]:
     """A value of each column behind the inputs of components: the median of numbers, the most frequent of others."""
-    return {name: typical_value(model.frame.source[name], name) for name in model.frame.input_columns}
+    return {name: model.frame.typical_value(name) for name in model.frame.input_columns}
 
 
 def needs_ordered(model: Specification) -> str | None:

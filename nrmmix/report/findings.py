@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import listed, printable
-from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.plots.kinds import COUNT, NUMBER, Covariate, covariates, shapes
 from nrmmix.posterior.importance import use
@@ -147,7 +146,7 @@ def _along(fit: Result, covariate: Covariate, name: str) -> Iterator[str]:
     """The quantiles of a response at values of a covariate, as they are in the data."""
     model = fit.model
     columns = dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns])
-    held = {key: typical_value(model.frame.source[key], key) for key in columns if key != covariate.name}
+    held = {key: model.frame.typical_value(key) for key in columns if key != covariate.name}
     values = _values(fit, covariate)
     rows = pd.DataFrame({key: [value] * len(values) for key, value in held.items()} | {covariate.name: values})
     table = cast(pd.DataFrame, fit.predict(rows, kind="quantile", q=TAILS, interval=SURE, draws=DRAWS, response=name))

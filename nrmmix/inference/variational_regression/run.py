@@ -30,7 +30,7 @@ from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 
-SMALL_TABLE = 2000  # rows up to which there are more starts, of fewer components
+SMALL_TABLE = 2000  # rows, by their weights, up to which there are more starts, of fewer components
 COMPONENTS = 40, 100
 STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
@@ -54,7 +54,7 @@ def run_regression(
     rows = rows_of_model(model, binned)
     check_rows(rows.statistics, model)
     components = _components(model, method)
-    starts = method.starts or STARTS[rows.n > SMALL_TABLE]
+    starts = method.starts or STARTS[model.frame.size > SMALL_TABLE]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
     with announced(), Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
 
@@ -112,7 +112,7 @@ def rows_of_model(model: Specification, binned: Binned | None = None) -> BinnedR
 def _components(model: Specification, method: Variational) -> int:
     if model.prior.components > 0:
         return model.prior.components
-    return min(method.components or COMPONENTS[model.n_obs > SMALL_TABLE], model.n_obs)
+    return method.components or min(COMPONENTS[model.frame.size > SMALL_TABLE], max(int(model.frame.size), 1))
 
 
 def _warn(climbs: list[Climb], components: int) -> None:

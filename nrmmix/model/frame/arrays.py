@@ -181,18 +181,6 @@ def _codes(values: pd.Series, levels: Sequence[Any]) -> np.ndarray | None:
     return codes if all(map(_is_missing, items[codes < 0])) else None
 
 
-def typical_value(values: pd.Series, name: str) -> Any:
-    """The median of a column of numbers, the most frequent level of another.
-
-    Examples
-    --------
-    >>> typical_value(pd.Series(["b", "a", "b"]), "group")
-    'b'
-    """
-    read = column(values, name)
-    return float(np.median(read)) if isinstance(read, np.ndarray) else read.categories[np.bincount(read.codes).argmax()]
-
-
 def check_levels(items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None) -> None:
     """Raise a ValueError that names the first item that is neither missing nor one of the levels."""
     known = set(levels)

@@ -25,7 +25,7 @@ from nrmmix.common.names import bare
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
-from nrmmix.model.frame.columns.weights import are_counts
+from nrmmix.model.frame.columns.weights import are_counts, quantiles
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
@@ -273,6 +273,20 @@ class ModelFrame:
         """Sizes (K,) of the clusters 0, ..., K - 1 of the rows used, each as often as it counts; int64 where weights are whole numbers."""
         sizes = np.bincount(labels, self.weight)
         return sizes.astype(np.int64) if self.weight is None or are_counts(self.weight) else sizes
+
+    def typical_value(self, name: str) -> Any:
+        """The median of a column of numbers, the most frequent level of another, rows counted as often as they do.
+
+        Examples
+        --------
+        >>> frame = model_frame("y ~ x + g", {"y": [1.0, 2.0, 4.0], "x": [3, 1, 2], "g": ["b", "a", "b"]})
+        >>> frame.typical_value("x"), frame.typical_value("g")
+        (2.0, 'b')
+        """
+        read = arrays.column(self.source[name], name)
+        if isinstance(read, np.ndarray):
+            return float(np.median(read) if self.weight is None else quantiles(read, 0.5, self.weight))
+        return read.categories[np.bincount(read.codes, self.weight).argmax()]
 
     def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
         """Summarise some responses, which have some of the inputs, for defaults of hyperparameters."""

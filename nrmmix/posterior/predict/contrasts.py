@@ -13,7 +13,6 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
 from nrmmix.common.names import meant
 from nrmmix.common.seeds import prediction_seed
-from nrmmix.model.frame.arrays import typical_value
 from nrmmix.posterior.predict.functionals import Functional, over_combined
 from nrmmix.posterior.predict.points import (
     check_marginal,
@@ -157,7 +156,7 @@ def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFr
         what = f"{listed(map(repr, varied))} have" if len(varied) > 1 else "no column has"
         raise ValueError(f"{what} several values; give two or more to one column, and one to others that you name.")
     (name,) = varied
-    held = {other: typical_value(frame.source[other], other) for other in columns if other not in given}
+    held = {other: frame.typical_value(other) for other in columns if other not in given}
     size = len(given[name])
     return name, pd.DataFrame(
         {other: list(given[other]) if other == name else [given[other][0] if other in given else held[other]] * size for other in columns}
