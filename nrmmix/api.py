@@ -73,7 +73,8 @@ class Model(Specification):
         one row for each copy, by the caller's labels, which then repeat: `fit.augment().groupby(level=0)` has what a row's copies do.
         Variational inference goes through the distinct rows, its responsibilities times the weights, and has one row for each.  It alone
         takes other weights than whole numbers: the bound is then that of a likelihood in which the density of each row has its weight as
-        its power.  Of a source weights are the name of a column.
+        its power; `center`, `scale`, `bs` and the like learn from the rows as they stand then, as where they count as 10 million or more.
+        Of a source weights are the name of a column.
 
     Attributes
     ----------

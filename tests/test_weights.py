@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -155,6 +156,20 @@ def test_contrasts_hold_columns_where_the_rows_repeated_have_them(table):
     assert typical[0][1] == typical[1][1] and typical[0][0] == pytest.approx(typical[1][0]) != table["x2"].median()
     own, expected = (one.contrasts({"x": [2.0, 8.0]}, draws=20)["estimate"] for one in (fit, other))
     assert np.allclose(own, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("formula", ["scale(y) ~ center(x)", "y ~ bs(x, df=4)", "y ~ C(g) + standardize(x)"])
+def test_functions_of_whole_columns_learn_from_the_rows_repeated(table, formula):
+    own, other = (nm.Model(formula, one, family=nm.Gaussian(), kernel=nm.SquaredExponential(), **weights)
+                  for one, weights in ((table, {"weights": "w"}), (repeated(table), {})))
+    again = pickle.loads(pickle.dumps(own))
+    for a in (own, again):
+        for values in ("covariates", "response"):
+            expected = np.unique(getattr(other.frame, values), axis=0)
+            assert np.allclose(np.unique(getattr(a.frame, values), axis=0), expected, rtol=1e-9, atol=1e-12)
+    half = nm.Model(formula, table, weights=table["w"] * 0.5, family=nm.Gaussian(), kernel=nm.SquaredExponential())
+    once = nm.Model(formula, table, family=nm.Gaussian(), kernel=nm.SquaredExponential())
+    assert np.array_equal(half.frame.covariates, once.frame.covariates)
 
 
 def test_fractions_have_clusters_too(table):

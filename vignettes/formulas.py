@@ -104,7 +104,7 @@ model.n_obs
 # `weights=` says how often each row counts; it is the name of a column, or an array. Whole numbers are exact in every method: the result is that of
 # the table with repeated rows. Chains and searches repeat the rows, so copies of a row may lie in different clusters, and results have a row for
 # each copy under its label in the data. Variational inference visits each distinct row once; it alone takes other positive weights, as powers of
-# the likelihood. Rows of weight 0 are left out.
+# the likelihood, and the centres, scales and knots of formulas are then those of unweighted rows. Rows of weight 0 are left out.
 
 # %%
 waits = nm.datasets.load_faithful()["waiting_min"].value_counts().rename("often").reset_index()

@@ -99,7 +99,7 @@ class Specification:
                     return places_of(assign(own_family, few.response_names), few)
 
                 return streamed_frame(formula, source, missing, reads, designs(own_family), gathered, weights, blocks)
-            made = model_frame(formula, data, missing, reads, designs(own_family))
+            made = model_frame(formula, data, missing, reads, designs(own_family), weight=None if counts is None else counts.weight)
             return made if counts is None else counts.of(made, is_plain)
 
         self.frame = data if isinstance(data, ModelFrame) else framed()

@@ -25,10 +25,22 @@ from nrmmix.common.names import bare
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
-from nrmmix.model.frame.columns.weights import are_counts, quantiles
+from nrmmix.model.frame.columns.weights import are_counts, copies, quantiles
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
-from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
+from nrmmix.model.frame.syntax import (
+    CONSTANTS,
+    CONTRASTS,
+    FURTHER,
+    LEARNING,
+    MAX_COUNT,
+    NUMPY,
+    OPTIONS,
+    Syntax,
+    guard,
+    parse,
+    parse_design,
+)
 
 __all__ = ["ModelFrame", "is_text", "model_frame"]
 
@@ -130,8 +142,8 @@ class _Part:
             for name in self.columns
         }
 
-    def fit(self, frame: pd.DataFrame, sample_of: int | None = None) -> _Part:
-        """Learn levels and transformations from complete rows, which may be a sample of so many."""
+    def fit(self, frame: pd.DataFrame, sample_of: int | None = None, weight: np.ndarray | None = None) -> _Part:
+        """Learn levels and transformations from complete rows, which may be a sample of so many, and count as often as weights say."""
         n = len(frame) if sample_of is None else sample_of
         if self.reads == "categories":
             fitted = self._fit_categories(frame)
@@ -147,6 +159,9 @@ class _Part:
         levels = {name: tuple(np.unique(data[name])) for name in self.named("counted") & numeric}
         levels |= {name: tuple(data[name].categories) for name in data.keys() - numeric}
         self._check_categories(frame, numeric, levels, n)
+        if weight is not None and LEARNING & self.named("called"):
+            rows = copies(weight[complete])
+            data = {name: values[rows] for name, values in data.items()}
         build = patsy.design_matrix_builders
         (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
         kept = np.arange(len(design.column_names))
@@ -380,7 +395,7 @@ def restored_frame(
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
-    frame = model_frame(formula, source, "marginalize", kinds, designs, sample_of=sample_of)
+    frame = model_frame(formula, source, "marginalize", kinds, designs, sample_of=sample_of, weight=weight)
     return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by, first_dates=first_dates or {})
 
 
@@ -392,7 +407,7 @@ def check_missing(missing: Any) -> None:
 
 def model_frame(
     formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (), *, sample_of: int | None = None,
+    designs: Sequence[str] = (), *, sample_of: int | None = None, weight: np.ndarray | None = None,
 ) -> ModelFrame:
     """Read responses and covariates from a table.
 
@@ -408,6 +423,8 @@ def model_frame(
         Right sides of formulas whose columns are inputs of component families.
     sample_of : int, optional
         Number of the rows used that these are some of, by which it cannot be told whether covariates vary and differ.
+    weight : ndarray, optional
+        How often each row counts for what `center`, `scale`, `bs` and so on learn, where these are whole numbers.
 
     Raises
     ------
@@ -466,8 +483,9 @@ def model_frame(
     else:
         used = arrays.complete_rows(columns | needed, frame.index, drop=missing == "drop")
     source = frame.loc[used, [*columns, *(name for name in needed if name not in columns)]]
-    left = [part.fit(source) for part in left]
-    right, inputs = ([part.fit(source, sample_of) for part in parts] for parts in (right, inputs))
+    counts = None if weight is None else weight[used]
+    left = [part.fit(source, weight=counts) for part in left]
+    right, inputs = ([part.fit(source, sample_of, counts) for part in parts] for parts in (right, inputs))
     response = _join(left, source, frame.index, used, sample_of)
     limits = limits_of(left, source, frame.index, np.flatnonzero(used))
     table = _join(right, source, frame.index, used, sample_of) if right else None

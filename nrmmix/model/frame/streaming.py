@@ -34,13 +34,12 @@ from nrmmix.model.frame.sources.base import Source, SourceChanged
 from nrmmix.model.frame.sources.digests import add_to_digest, checks_of, weight_columns
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
-from nrmmix.model.frame.syntax import Syntax, parse, parse_design
+from nrmmix.model.frame.syntax import LEARNING, Syntax, parse, parse_design
 
 FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
 MAX_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 ROW = re.compile(r"\brow (\d+)(?: \(index label (\d+)\))?")  # as of `row_name`, where labels are numbers of rows
-LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 
 
 OfBlocks: TypeAlias = Callable[[ModelFrame], list[tuple[np.ndarray, np.ndarray]]]

@@ -28,7 +28,7 @@ from nrmmix.common.messages import unknown_column
 from nrmmix.common.names import quoted_name, stands_for_else
 from nrmmix.model.frame.foreign import advice
 
-__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
+__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "LEARNING", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
 
 T = TypeVar("T")
 
@@ -54,6 +54,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that 
     "te": ("constraints",),
     **dict.fromkeys([*NUMPY, *FURTHER], ()),
 }
+LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 CENSORED = {"Surv": ("time", "event"), "interval": ("lower", "upper")}  # responses of two columns, what these are called
 CONTRASTS = {"Treatment": "reference", "Sum": "omit", "Poly": "scores", "Helmert": "", "Diff": ""}  # with their argument
 _ALONE = ("C", "bs", "cr", "cc", "te")  # give more than one column: nothing can be computed with it, apart from te(bs(x), ...)

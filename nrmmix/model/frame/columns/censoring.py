@@ -73,9 +73,9 @@ class CensoredPart:
                 raise ValueError(f"The column {name!r} of {self.text} holds text or categories; give numbers{remedy}.")
         return found
 
-    def fit(self, frame: pd.DataFrame) -> CensoredPart:
+    def fit(self, frame: pd.DataFrame, weight: np.ndarray | None = None) -> CensoredPart:
         """Learn from rows what is computed, and check what they hold."""
-        fitted = replace(self, first=self.first.fit(frame), second=self.second.fit(frame))
+        fitted = replace(self, first=self.first.fit(frame, weight=weight), second=self.second.fit(frame, weight=weight))
         if self.kind == "Surv" and not self.first.is_plain:
             fitted._check_increasing(frame)
         lower, upper = fitted.limits(frame, frame.index).T

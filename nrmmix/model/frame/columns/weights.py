@@ -14,6 +14,7 @@ from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import is_sparse
 
 LARGEST = 1e15  # up to which sums of weights are exact
+MOST_COPIES = 1e7  # of rows, which functions of whole columns learn from
 MIN_SIZE = 2.0  # rows that all weights together must count for: variances need two
 
 
@@ -121,6 +122,18 @@ def are_counts(weight: np.ndarray) -> bool:
     (True, False)
     """
     return bool((weight == np.floor(weight)).all())
+
+
+def copies(weight: np.ndarray) -> np.ndarray:
+    """Numbers of the rows, each as often as it counts; each once where weights are not whole numbers, or the copies too many.
+
+    Examples
+    --------
+    >>> copies(np.array([1.0, 3.0])), copies(np.array([0.5, 3.0]))
+    (array([0, 1, 1, 1]), array([0, 1]))
+    """
+    rows = np.arange(len(weight))
+    return np.repeat(rows, weight.astype(np.int64)) if are_counts(weight) and weight.sum() <= MOST_COPIES else rows
 
 
 def insist_on_counts(weight: np.ndarray, index: pd.Index) -> None:
