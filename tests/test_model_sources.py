@@ -158,6 +158,38 @@ def test_rows_with_gaps_are_dropped_counted_or_kept(folder):
         same_rows(streamed, model)
 
 
+def test_rows_that_are_dropped_are_not_checked(tmp_path):
+    """A level, or a value of which a formula has none, that no row used has: as of the table in memory."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"y": rng.normal(size=30), "x": rng.uniform(1, 2, 30), "g": ["b", "c"] * 15, "w": 1 + np.arange(30) % 2})
+    gap, idle = table.copy(), table.copy()
+    gap.loc[3, ["y", "g", "x"]] = [np.nan, "rare", -1.0]
+    idle.loc[3, ["g", "x", "w"]] = ["rare", -1.0, 0]
+    gap.to_csv(tmp_path / "gap.csv", index=False)
+    for formula in ("y ~ g", "y ~ log(x)"):
+        for given, weights, what in ((gap, None, "1 of 30 rows dropped"), (idle, "w", "1 of 30 rows left out")):
+            for source in ([given], [given[:10], given[3:4], given[10:]], *([tmp_path / "gap.csv"] if weights is None else [])):
+                with pytest.warns(UserWarning, match=what.replace("1 of 30", r"\d of 3\d")):
+                    own, model = nm.Model(formula, given, weights=weights), nm.Model(formula, source, weights=weights)
+                assert model.n_obs == own.n_obs == 29
+                piece = list(model.frame.pieces())
+                assert np.array_equal(np.concatenate([one.covariates for one in piece]), own.frame.covariates)
+                assert np.array_equal(np.concatenate([one.response for one in piece]), own.frame.response)
+
+
+def test_errors_of_rows_used_count_those_that_are_dropped():
+    parts = [pd.DataFrame({"y": [1.0, 2.0], "x": [1.0, 2.0]}), pd.DataFrame({"y": [np.nan, 0.5, 3.0], "x": [1.0, 3.0, -1.0]})]
+    from nrmmix.model.frame.formula import model_frame
+    from nrmmix.model.frame.rows import read_part
+
+    frame = model_frame("y ~ log(x)", parts[0])
+    with pytest.raises(ValueError, match=r"in row 2 \(index label 7\)"):
+        read_part(frame, parts[1].set_axis(pd.RangeIndex(5, 8)), "drop")
+    with pytest.raises(ValueError, match=r"in row 2 \(index label 'c'\)"):
+        read_part(frame, parts[1].set_axis(list("abc")), "drop")
+    assert not read_part(frame, parts[1][:1], "drop").used.any()
+
+
 def test_sums_are_those_of_numpy():
     for d in (1, 2, 5):
         y = RNG.normal(size=(30_011, d)) * RNG.lognormal(size=(30_011, 1))

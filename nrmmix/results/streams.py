@@ -12,11 +12,11 @@ import pandas as pd
 
 from nrmmix.common import files
 from nrmmix.common.messages import listed
-from nrmmix.model.frame.rows import FittedRows, NewRows, Rows, read_rows
+from nrmmix.model.frame.rows import FittedRows, NewRows, Rows, read_part, read_rows
 from nrmmix.model.frame.sources.base import Source
 from nrmmix.model.frame.sources.files import parquet
 from nrmmix.model.frame.sources.opening import ENDINGS, source_of
-from nrmmix.model.frame.streaming import labelled, read_part
+from nrmmix.model.frame.streaming import labelled
 from nrmmix.model.frame.tables import names_of_levels
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior

@@ -22,8 +22,8 @@ from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.formula import restored_frame
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.rows import NewRows
-from nrmmix.model.frame.streaming import FIRST, Index, index_of, read_part, streamed
+from nrmmix.model.frame.rows import NewRows, read_part
+from nrmmix.model.frame.streaming import FIRST, Index, index_of, streamed
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactors

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from nrmmix.common import messages
-from nrmmix.model.frame import tables
+from nrmmix.common.messages import row_name, unknown_column
+from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import limits_of
+from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.sparse import is_sparse, row_index, sparse_counts
+
+ROW = re.compile(r"\brow (\d+)(?: \(index label (\d+)\))?")  # as of `row_name`, where labels are numbers of rows
 
 
 class FittedRows:
@@ -152,3 +157,109 @@ def read_rows(frame: ModelFrame, data: Any) -> Rows:
     if isinstance(data, (FittedRows, NewRows)):
         return data
     return FittedRows(frame) if data is None else NewRows(frame, data)
+
+
+# ---- parts of rows that are not in memory
+
+class Read(NamedTuple):
+    """Responses (m, d), inputs (m, e) and covariates (m, q) of a part, and which of its rows are used."""
+
+    response: Any
+    inputs: np.ndarray
+    covariates: np.ndarray
+    used: np.ndarray
+    weight: np.ndarray | None = None  # (m,) how often each row counts; None where once
+
+    def taken(self) -> Read:
+        """The rows that are used."""
+        if self.used.all():
+            return self
+        rows: list[Any] = [None if values is None else values[self.used] for values in self]
+        return Read(*rows)
+
+
+def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
+    """Read what a frame needs of a part."""
+    if frame.is_sparse:
+        y = sparse_counts(table, frame.response_names)
+        return _alone(y)
+    weight = None if frame.weighed_by is None else of_column(table, frame.weighed_by)
+    counts = np.ones(len(table), bool) if weight is None else weight > 0
+    if not frame.designs and frame.covariates is None and (plain := _plain(frame, table)) is not None:
+        return _alone(plain)._replace(used=counts, weight=weight)
+    # what is not used is not looked at: a level or a value there may be one that no row used has
+    complete = counts & ~_misses(frame, table, missing)
+    if complete.all():
+        return _read(frame, table, missing)._replace(weight=weight)
+    return _spread(_read_named(frame, table, complete, missing), complete)._replace(weight=weight)
+
+
+def _misses(frame: ModelFrame, table: pd.DataFrame, missing: str) -> np.ndarray:
+    """Whether rows miss something without which they are not used."""
+    parts = [*frame.parts_of_covariates, *frame.parts_of_inputs, *(frame.parts_of_responses if missing != "marginalize" else ())]
+    needed = dict.fromkeys(name for part in parts for name in part.columns if name in table)
+    return table[list(needed)].isna().to_numpy().any(axis=1)
+
+
+def _read_named(frame: ModelFrame, table: pd.DataFrame, those: np.ndarray, missing: str) -> Read:
+    """Read some of the rows; errors name them by their places among all."""
+    places = np.flatnonzero(those)
+    try:
+        return _read(frame, table[those].set_axis(pd.Index(places), axis="index"), missing)
+    except ValueError as error:
+        raise ValueError(ROW.sub(lambda found: row_name(int(found[2] or found[1]), table.index), str(error))) from None
+
+
+def _spread(some: Read, those: np.ndarray) -> Read:
+    """What has been read of some rows in its place among all; the others are not used."""
+    def among_all(values: np.ndarray) -> np.ndarray:
+        out = np.full((len(those), *values.shape[1:]), np.nan)
+        out[those] = values
+        return out
+
+    used = those.copy()
+    used[those] = some.used
+    return Read(among_all(some.response), among_all(some.inputs), among_all(some.covariates), used)
+
+
+def _read(frame: ModelFrame, table: pd.DataFrame, missing: str) -> Read:
+    """Read all rows of a table."""
+    rows = NewRows(frame, table)
+    y = rows.responses()
+    if y is None:
+        raise unknown_column(rows.lacking()[0], list(table.columns), "the new rows")
+    gaps = np.isnan(y)
+    arrays.check_finite(np.where(gaps, 0.0, y), frame.response_names, table.index)
+    x, used = rows.inputs() if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
+    z = np.zeros((len(table), 0))
+    if frame.covariates is not None:
+        z, known = rows.covariates()
+        used = used & known
+        arrays.check_finite(z[known], frame.covariate_names, table.index, "covariate", np.flatnonzero(known))
+    if missing == "marginalize":
+        empty = np.flatnonzero(used & gaps.all(axis=1))
+        if len(empty):
+            where = row_name(empty[0], table.index)
+            raise ValueError(f"All responses are missing in {where}, which then says nothing; drop such rows, or use missing='drop'.")
+    else:
+        used = used & ~gaps.any(axis=1)
+    return Read(y, x, z, used)
+
+
+def _alone(y: Any) -> Read:
+    """Responses that all are used."""
+    nothing = np.zeros((y.shape[0], 0))
+    return Read(y, nothing, nothing, np.ones(y.shape[0], bool))
+
+
+def _plain(frame: ModelFrame, table: pd.DataFrame) -> np.ndarray | None:
+    """Responses that are columns of floats as they are, all there and none too large: nothing is to be computed, checked or left out."""
+    parts = frame.parts_of_responses
+    if not all(part.is_plain and part.reads == "numbers" and part.columns[0] in table for part in parts):
+        return None
+    own = table[[part.columns[0] for part in parts]]
+    if any(dtype != np.float64 for dtype in own.dtypes):
+        return None
+    y = np.ascontiguousarray(own.to_numpy())
+    largest = max(float(y.max(initial=0.0)), -float(y.min(initial=0.0)))  # NaN where any is
+    return y if largest <= arrays.LARGEST else None

@@ -9,7 +9,6 @@ each covariate, by which distances are measured.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -29,37 +28,19 @@ from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import ModelFrame, check_missing, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
-from nrmmix.model.frame.rows import NewRows
+from nrmmix.model.frame.rows import ROW, read_part
 from nrmmix.model.frame.sources.base import Source, SourceChanged
 from nrmmix.model.frame.sources.digests import add_to_digest, checks_of, weight_columns
-from nrmmix.model.frame.sparse import is_sparse, sparse_counts
+from nrmmix.model.frame.sparse import is_sparse
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import LEARNING, Syntax, parse, parse_design
 
 FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
 MAX_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
-ROW = re.compile(r"\brow (\d+)(?: \(index label (\d+)\))?")  # as of `row_name`, where labels are numbers of rows
 
 
 OfBlocks: TypeAlias = Callable[[ModelFrame], list[tuple[np.ndarray, np.ndarray]]]
-
-
-class Read(NamedTuple):
-    """Responses (m, d), inputs (m, e) and covariates (m, q) of a part, and which of its rows are used."""
-
-    response: Any
-    inputs: np.ndarray
-    covariates: np.ndarray
-    used: np.ndarray
-    weight: np.ndarray | None = None  # (m,) how often each row counts; None where once
-
-    def taken(self) -> Read:
-        """The rows that are used."""
-        if self.used.all():
-            return self
-        rows: list[Any] = [None if values is None else values[self.used] for values in self]
-        return Read(*rows)
 
 
 class Piece(NamedTuple):
@@ -230,56 +211,6 @@ def streamed(
 def labelled(table: Any, first: int) -> Any:
     """A part whose rows are called by their positions in the whole."""
     return table if is_sparse(table) else table.set_axis(pd.RangeIndex(first, first + len(table)), axis="index")
-
-
-def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
-    """Read what a frame needs of a part."""
-    if frame.is_sparse:
-        y = sparse_counts(table, frame.response_names)
-        return _alone(y)
-    weight = None if frame.weighed_by is None else of_column(table, frame.weighed_by)
-    counts = np.ones(len(table), bool) if weight is None else weight > 0
-    if not frame.designs and frame.covariates is None and (plain := _plain(frame, table)) is not None:
-        return _alone(plain)._replace(used=counts, weight=weight)
-    rows = NewRows(frame, table)
-    y = rows.responses()
-    if y is None:
-        raise unknown_column(rows.lacking()[0], list(table.columns), "the new rows")
-    gaps = np.isnan(y)
-    arrays.check_finite(np.where(gaps, 0.0, y), frame.response_names, table.index)
-    x, used = rows.inputs() if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
-    z = np.zeros((len(table), 0))
-    if frame.covariates is not None:
-        z, known = rows.covariates()
-        used = used & known
-        arrays.check_finite(z[known], frame.covariate_names, table.index, "covariate", np.flatnonzero(known))
-    if missing == "marginalize":
-        empty = np.flatnonzero(used & gaps.all(axis=1))
-        if len(empty):
-            where = row_name(empty[0], table.index)
-            raise ValueError(f"All responses are missing in {where}, which then says nothing; drop such rows, or use missing='drop'.")
-    else:
-        used = used & ~gaps.any(axis=1)
-    return Read(y, x, z, used & counts, weight)
-
-
-def _alone(y: Any) -> Read:
-    """Responses that all are used."""
-    nothing = np.zeros((y.shape[0], 0))
-    return Read(y, nothing, nothing, np.ones(y.shape[0], bool))
-
-
-def _plain(frame: ModelFrame, table: pd.DataFrame) -> np.ndarray | None:
-    """Responses that are columns of floats as they are, all there and none too large: nothing is to be computed, checked or left out."""
-    parts = frame.parts_of_responses
-    if not all(part.is_plain and part.reads == "numbers" and part.columns[0] in table for part in parts):
-        return None
-    own = table[[part.columns[0] for part in parts]]
-    if any(dtype != np.float64 for dtype in own.dtypes):
-        return None
-    y = np.ascontiguousarray(own.to_numpy())
-    largest = max(float(y.max(initial=0.0)), -float(y.min(initial=0.0)))  # NaN where any is
-    return y if largest <= arrays.LARGEST else None
 
 
 @contextmanager
