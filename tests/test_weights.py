@@ -311,6 +311,21 @@ def test_a_checkpoint_is_of_its_weights(table, tmp_path):
         fit(tmp_path / "run.npz", table["w"] + 1, passes=3)
 
 
+def test_a_dot_leaves_out_weights_and_exposures(table, tmp_path):
+    own = table[["y", "x", "x2", "w"]]
+    assert nm.Model("y ~ .", own).frame.covariate_names == ("x", "x2", "w")
+    for data in (own, [own]):
+        model = nm.Model("y ~ .", data, weights="w")
+        assert model.frame.covariate_names == ("x", "x2") and "w" not in str(model.family)
+    assert nm.Model("y ~ . + w", own, weights="w").frame.covariate_names == ("x", "x2", "w")
+    counts = table[["k", "x", "w"]]
+    for family in (nm.Poisson(exposure="log1p(w)"), {"k": nm.Poisson(exposure="w")}):
+        model = nm.Model("k ~ .", counts, family=family)
+        assert model.frame.covariate_names == pickle.loads(pickle.dumps(model)).frame.covariate_names == ("x",)
+    with pytest.raises(ValueError, match=r"every column is a response, or has weights or an exposure \('w'\), so that none is left"):
+        nm.Model("y ~ .", own[["y", "w"]], weights="w")
+
+
 def test_rows_of_weight_zero_are_left_out(table):
     given = table.assign(w=np.where(np.arange(N) < 3, 0, table["w"]))
     with pytest.warns(UserWarning, match=r"3 of 40 rows left out: their weight \('w'\) is 0"):

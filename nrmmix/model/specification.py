@@ -22,7 +22,7 @@ from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.default_design import default_family
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
-from nrmmix.model.families.blocks import PackedBlocks, places_of
+from nrmmix.model.families.blocks import PackedBlocks, exposures, places_of
 from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
@@ -31,7 +31,9 @@ from nrmmix.model.frame.columns.dates import describe
 from nrmmix.model.frame.columns.weights import insist_on_counts, weighed
 from nrmmix.model.frame.formula import ModelFrame, model_frame
 from nrmmix.model.frame.sources.opening import source_of
+from nrmmix.model.frame.sparse import is_sparse
 from nrmmix.model.frame.streaming import StreamedFrame, gather, streamed_frame
+from nrmmix.model.frame.syntax import dot_without
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
@@ -81,6 +83,9 @@ class Specification:
         if weights is not None and source is None:
             counts = weighed(data, weights, formula)
             data = counts.data
+        if isinstance(formula, str) and "." in formula and not (isinstance(data, ModelFrame) or is_sparse(data)):
+            known = source.names if source is not None else tables.as_frame(data).columns
+            formula = dot_without(formula, list(known), [*exposures(own_family, known), *([weights] if isinstance(weights, str) else [])])
         table = data
         if by_default and source is not None:
             gathered = gather(formula, source, missing, weights=weights)

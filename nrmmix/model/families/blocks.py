@@ -18,6 +18,7 @@ from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.streaming import StreamedFrame
+from nrmmix.model.frame.syntax import Syntax
 
 REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameters
 
@@ -42,6 +43,13 @@ def designs(family: Family | Mapping[Any, Family]) -> tuple[str, ...]:
     """Right sides of the formulas of inputs, of the families that have them."""
     families = family.values() if isinstance(family, Mapping) else (family,)
     return tuple(each.design for each in families if isinstance(each, Family) and each.design is not None)
+
+
+def exposures(family: Family | Mapping[Any, Family] | None, known: Sequence[str]) -> list[str]:
+    """Names of the columns that exposures are computed from."""
+    families = family.values() if isinstance(family, Mapping) else (family,)
+    texts = [getattr(getattr(each, "family", each), "exposure", None) for each in families]  # of a hurdle the family apart from its point
+    return [name for text in texts if isinstance(text, str) for name in Syntax(text, known).columns]
 
 
 def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assignment:

@@ -14,7 +14,7 @@ import re
 import sys
 import tokenize
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from types import NoneType
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from patsy.desc import ModelDesc, Term
 from patsy.parse_formula import parse_formula
 from scipy.special import logit
 
-from nrmmix.common.messages import unknown_column
+from nrmmix.common.messages import quoted, unknown_column
 from nrmmix.common.names import quoted_name, stands_for_else
 from nrmmix.model.frame.foreign import advice
 
@@ -366,7 +366,21 @@ def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
     return left, right
 
 
-def _expanded(formula: str, known: Sequence[str]) -> str:
+def dot_without(formula: str, known: Sequence[str], left_out: Collection[str]) -> str:
+    """Return a formula whose dot stands for no column that is left out, such as the weights; itself where it stands for none of these.
+
+    Examples
+    --------
+    >>> dot_without("y ~ .", ["y", "x", "w"], {"w"}), dot_without("y ~ .", ["y", "x"], {"w"})
+    ('y ~ (x)', 'y ~ .')
+    """
+    if not any(name in left_out for name in known):
+        return formula
+    found = _expanded(formula, known, left_out)
+    return formula if found == _expanded(formula, known) else found
+
+
+def _expanded(formula: str, known: Sequence[str], left_out: Collection[str] = ()) -> str:
     """A formula with a dot that stands alone on the right replaced by all columns that the left side does not name.
 
     Examples
@@ -383,9 +397,10 @@ def _expanded(formula: str, known: Sequence[str]) -> str:
         named = {ast.literal_eval(text) if quoted else text for quoted, text in found}
     except (ValueError, SyntaxError):
         return formula
-    others = [name for name in known if name not in named]
+    others = [name for name in known if name not in named and name not in left_out]
     if not others:
-        raise ValueError(f"The formula {formula!r}: every column is a response, so that none is left for the dot; write '~ 1'.")
+        or_else = f", or has weights or an exposure ({quoted(left_out)})" if left_out else ""
+        raise ValueError(f"The formula {formula!r}: every column is a response{or_else}, so that none is left for the dot; write '~ 1'.")
     plain = list(map(quoted_name, others))
     for at in reversed(dots):
         right = f"{right[:at]}({' + '.join(plain)}){right[at + 1 :]}"
