@@ -211,7 +211,7 @@ def _read_named(frame: ModelFrame, table: pd.DataFrame, those: np.ndarray, missi
 
 
 def _spread(some: Read, those: np.ndarray) -> Read:
-    """What has been read of some rows in its place among all; the others are not used."""
+    """Put what has been read of some rows in its place among all, of which the others are not used."""
     def among_all(values: np.ndarray) -> np.ndarray:
         out = np.full((len(those), *values.shape[1:]), np.nan)
         out[those] = values
