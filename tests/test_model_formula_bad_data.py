@@ -1,5 +1,6 @@
 """Missing values and other bad data under a formula."""
 
+import re
 import warnings
 
 import numpy as np
@@ -117,6 +118,18 @@ def test_equal_columns(table):
         model_frame("y + y ~ x", table)
 
 
+@pytest.mark.parametrize("formula, column, word", [
+    ("Q('log(x)') + log(x) ~ 1", "log(x)", "response 'log(x)'"),
+    ("y ~ Q('log(x)') + log(x)", "log(x)", "covariate 'log(x)'"),
+    ("y ~ x*z + Q('x:z')", "x:z", "covariate 'x:z'"),
+])
+def test_columns_that_are_called_as_what_is_computed(table, formula, column, word):
+    table[column] = np.arange(12.0) ** 2
+    with pytest.raises(ValueError, match=re.escape(word) + " is both a column and computed from 'x'.*; rename the column"):
+        model_frame(formula, table)
+    assert len(model_frame(f"y ~ Q({column!r}) + x", table).covariate_names) == 2
+
+
 def test_one_row_is_not_called_constant(table):
     frame = model_frame("y ~ x", table.head(1))
     assert frame.response.shape == (1, 1) and frame.covariates.shape == (1, 1)
@@ -174,3 +187,26 @@ def test_large_codes_that_floats_tell_apart(table):
     assert frame.covariate_names[0] == f"C(id)[T.{2**60 + 1024}]"
     with pytest.raises(ValueError, match=f"'id' holds the code {2**60 + 1025} in row 0"):
         NewRows(frame, {"id": [2**60 + 1025]}).covariates()
+
+
+@pytest.mark.parametrize("column, contrast, levels", [
+    ("group", "Treatment('zz')", "level 'zz' is not found; the levels are 'a', 'b', 'c'"),
+    ("count", "Treatment(9)", "level 9 is out of range; the levels are 0, 1, 2, 3, 4"),
+    ("count", "Treatment(-1)", "level -1 is out of range"),  # not the last one
+    ("group", "Sum(0)", "level 0 is out of range"),
+])
+def test_contrasts_with_no_level(table, column, contrast, levels):
+    for formula in (f"y ~ C({column}, {contrast})", f"y ~ 0 + C({column}, {contrast})"):
+        with pytest.raises(ValueError, match=re.escape(contrast) + ".* cannot be evaluated: " + levels):
+            model_frame(formula, table)
+    assert model_frame("y ~ C(count, Treatment(2))", table).covariate_names[1] == "C(count, Treatment(2))[T.1]"
+
+
+def test_levels_that_are_written_alike(table):
+    table["c"] = pd.Categorical([1, "1", "b"] * 4, categories=[1, "1", "b"])
+    for formula in ("c ~ 1", "y ~ 0 + C(c)", "y ~ x:c"):
+        with pytest.raises(ValueError, match="levels 1 and '1' of 'c' are written alike"):
+            model_frame(formula, table)
+    with pytest.raises(ValueError, match="levels 1 and '1' of 'c' are written alike"):
+        model_frame("c ~ 1", table, reads=lambda names: ["categories"])
+    assert model_frame("y ~ c", table).covariate_columns["c"] == (1, "1", "b")

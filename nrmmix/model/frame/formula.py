@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import patsy
-from patsy import builtins
+from patsy import Origin, builtins
 from patsy.desc import INTERCEPT, Term
 from patsy.eval import EvalEnvironment, EvalFactor
 
@@ -54,9 +54,39 @@ def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
     return builtins.C(data, contrast, levels)
 
 
+class _OfALevel:
+    """A contrast of patsy with one of the levels; a number that is none would be the place of one."""
+
+    def code_with_intercept(self, levels: Sequence[Any]) -> Any:
+        self._check(levels)
+        return super().code_with_intercept(levels)  # type: ignore[misc]
+
+    def code_without_intercept(self, levels: Sequence[Any]) -> Any:
+        self._check(levels)
+        return super().code_without_intercept(levels)  # type: ignore[misc]
+
+    def _check(self, levels: Sequence[Any]) -> None:
+        name = type(self).__name__
+        level = getattr(self, CONTRASTS[name])
+        if level is not None and level not in levels:
+            why = "not found" if isinstance(level, str) else "out of range"
+            there = f"the levels are {messages.listed(map(messages.shown, levels))}"
+            piece = f"{name}({level!r})"
+            raise patsy.PatsyError(f"level {level!r} is {why}; {there}", Origin(piece, 0, len(piece)))
+
+
+class Treatment(_OfALevel, patsy.Treatment):
+    """Differences from one level."""
+
+
+class Sum(_OfALevel, patsy.Sum):
+    """Differences from the mean, of all levels but one."""
+
+
 _PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY | FURTHER}
 _NP = SimpleNamespace(**NUMPY, **CONSTANTS)
-_ENVIRONMENT = EvalEnvironment([{**NUMPY, **FURTHER, **_PATSY, "C": _categorical, "np": _NP}])
+_OWN = {"C": _categorical, "Treatment": Treatment, "Sum": Sum, "np": _NP}
+_ENVIRONMENT = EvalEnvironment([{**NUMPY, **FURTHER, **_PATSY, **_OWN}])
 _NOTHING_MISSING = patsy.NAAction(on_NA="raise", NA_types=[])  # rows are masked here, never by patsy
 
 
@@ -162,8 +192,13 @@ class _Part:
         if weight is not None and LEARNING & self.named("called"):
             rows = copies(weight[complete])
             data = {name: values[rows] for name, values in data.items()}
-        build = patsy.design_matrix_builders
-        (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
+        try:
+            build = patsy.design_matrix_builders
+            (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
+        except ValueError as error:
+            if "mismatch between column_names" in str(error):  # as patsy calls columns of one name
+                _check_texts(levels)
+            raise
         kept = np.arange(len(design.column_names))
         if INTERCEPT in design.terms and self.what != "input":
             kept = np.delete(kept, design.term_slices[INTERCEPT])
@@ -188,6 +223,8 @@ class _Part:
             numeric, levels = frozenset([name]), tuple(map(int if whole else float, np.unique(values[~np.isnan(values)])))
         else:
             numeric, levels = frozenset(), tuple(values.categories)
+        if self.what == "response":
+            _check_texts({name: levels})
         return replace(self, levels={name: levels}, numeric=numeric, names=(name,))
 
     def _check_categories(self, frame: pd.DataFrame, numeric: frozenset[str], levels: dict[str, tuple[Any, ...]], n: int) -> None:
@@ -490,6 +527,8 @@ def model_frame(
     limits = limits_of(left, source, frame.index, np.flatnonzero(used))
     table = _join(right, source, frame.index, used, sample_of) if right else None
     of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
+    for side in (left, right, *([part] for part in inputs)):
+        _check_names(side)
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
     return ModelFrame(
@@ -525,6 +564,27 @@ def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:
 def is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
     """Whether a column holds text or categories."""
     return any(not isinstance(arrays.column(frame[name], name), np.ndarray) for name in columns)
+
+
+def _check_names(parts: Sequence[_Part | CensoredPart]) -> None:
+    """Refuse a column that is called as what the formula computes from others: tables of results could not tell them apart."""
+    found: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for name, columns in zip(part.names, part.columns_of_names, strict=True):
+            if not columns or set(found.setdefault(name, columns)) == set(columns):  # none: the constant of a design
+                continue
+            others = messages.quoted(next(one for one in (columns, found[name]) if one != (name,)))
+            raise ValueError(f"The {part.what} {name!r} is both a column and computed from {others} by the formula; rename the column.")
+
+
+def _check_texts(levels: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse levels of a column that are written alike, which names of its columns could not tell apart."""
+    for name, own in levels.items():
+        first: dict[str, Any] = {}
+        for level in own:
+            if (other := first.setdefault(str(level), level)) is not level:
+                both = f"{messages.shown(other)} and {messages.shown(level)}"
+                raise ValueError(f"The levels {both} of {name!r} are written alike; join or rename them, as by data[{name!r}].astype(str).")
 
 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:

@@ -64,6 +64,11 @@ class CensoredPart:
     def names(self) -> tuple[str, ...]:
         return (self.name,)
 
+    @property
+    def columns_of_names(self) -> list[tuple[str, ...]]:
+        """Columns that its name is computed from."""
+        return [self.columns]
+
     def read(self, frame: pd.DataFrame) -> dict[str, Any]:
         """The columns as numbers; missing values pass."""
         found = self.first.read(frame) | self.second.read(frame)
