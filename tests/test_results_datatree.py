@@ -85,6 +85,22 @@ def test_names_that_xarray_does_not_allow():
     np.testing.assert_array_equal(observed["obs"], np.arange(4))  # the caller's index has a value twice
 
 
+def test_names_that_are_those_of_coordinates():
+    pytest.importorskip("xarray")
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(size=(20, 3)), columns=["draw", "draw_", "chain"]).assign(c=["u", "v"] * 10)
+    data["c_level"] = rng.normal(size=20)
+    fit = nm.fit("draw + draw_ ~ chain + c + c_level", data, **RUN | {"draws": 3, "tune": 3})
+    tree = fit.to_datatree(log_likelihood=False)
+    for group in ("observed_data", "posterior_predictive"):
+        names = {name: one.attrs["long_name"] for name, one in tree[group].data_vars.items()}
+        assert names == {"draw_": "draw", "draw__": "draw_"}
+    given = tree["constant_data"]
+    for name, column in (("chain_", "chain"), ("c_level", "c_level")):
+        np.testing.assert_array_equal(given[name], data[column])
+    assert given["c_level_"].to_numpy().tolist() == data["c"].tolist()
+
+
 @pytest.mark.parametrize("which", ["galaxy", "regression"])
 def test_log_likelihood_is_that_of_the_random_density(which, request):
     """With one recorded draw the band is the density of the same drawn measure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ AXES = {  # of draws that are not one number each
     "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
     "codes": ("location", "covariate"), "inclusion": ("covariate",),
 }
+COORDINATES = ("chain", "draw", "obs")  # of variables in groups by the names of columns
 LATENT = ("labels", "locations", "codes", "A", "theta", "imputed")  # what has no meaning of its own by its place in all draws
 OLDEST = (0, 20)  # of ArviZ
 
@@ -116,15 +117,19 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
     def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = (), limits: np.ndarray | None = None) -> Dataset:
         if not isinstance(values, np.ndarray):
             return Dataset({"counts": ("nonzero", values.data), "indices": ("nonzero", values.indices), "indptr": ("row", values.indptr)})
-        variables, of_rows = {}, {}
+        variables, of_rows, safe = {}, {}, _safe(names)
+
+        def beside(name: str, what: str) -> str:
+            return _free(f"{safe[name]}_{what}", safe.values())
+
         for j, name in enumerate(names):
             own = levels[j] if levels else None
             of_levels = {} if own is None else {"levels": list(map(str, own))}
-            variables[_safe(name)] = ("obs", values[:, j], {"long_name": name} | of_levels)
+            variables[safe[name]] = ("obs", values[:, j], {"long_name": name} | of_levels)
             if own is not None:
-                of_rows[f"{_safe(name)}_level"] = ("obs", np.array([str(own[int(k)]) if k == k else "" for k in values[:, j]]))
+                of_rows[beside(name, "level")] = ("obs", np.array([str(own[int(k)]) if k == k else "" for k in values[:, j]]))
             if limits is not None and not np.isnan(limits[:, j]).all():
-                of_rows |= {f"{_safe(name)}_{end}": ("obs", limits[:, j, k]) for k, end in enumerate(("lower", "upper"))}
+                of_rows |= {beside(name, end): ("obs", limits[:, j, k]) for k, end in enumerate(("lower", "upper"))}
         return Dataset(variables, obs | of_rows)
 
     kept = {name: ((*of_draw, *AXES.get(name, ())), values) for name, values in fit.draws.items() if name not in left_out}
@@ -145,8 +150,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
     if posterior_predictive and not frame.is_sparse:
         drawn = _replicates(fit)
         groups["posterior_predictive"] = Dataset(
-            {_safe(name): ((*of_draw, "obs"), drawn[..., j], groups["observed_data"][_safe(name)].attrs)
-             for j, name in enumerate(frame.response_names)},
+            {name: ((*of_draw, "obs"), drawn[..., j], groups["observed_data"][name].attrs)
+             for j, name in enumerate(_safe(frame.response_names).values())},
             coordinates | obs,
         )
     if log_likelihood:
@@ -240,5 +245,22 @@ def pointwise(fit: MCMCResult) -> np.ndarray:
     return out
 
 
-def _safe(name: str) -> str:
-    return f"{name}_" if name == "obs" else name.replace("/", "|")
+def _safe(names: Sequence[str]) -> dict[str, str]:
+    """Names of variables by those of columns: no two are the same, and none is that of a coordinate or has a slash.
+
+    Examples
+    --------
+    >>> _safe(["draw", "a/b", "y"])
+    {'draw': 'draw_', 'a/b': 'a|b', 'y': 'y'}
+    """
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        found[name] = _free(name.replace("/", "|"), (*COORDINATES, *found.values()))
+    return found
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name with as many underscores as set it apart."""
+    while name in taken:
+        name += "_"
+    return name
