@@ -121,7 +121,11 @@ def test_refuses_what_is_not_in_the_grammar(table, formula, monkeypatch):
     [
         ("y ~ x.__class__", "'x.__class__'", "attributes"),
         ("y ~ x + log(z > 1)", "'>'", "operator"),
-        ("y ~ x + open('f:g')", "\"open('f:g')\"", "open is not one of the functions"),
+        ("y ~ x + open('f:g')", "\"open('f:g')\"", "open is not one of the functions. "),
+        ("Log(y) ~ x", "'Log(y)'", "did you mean log?"),
+        ("y ~ standardise(x)", "'standardise(x)'", "did you mean standardize?"),
+        ("y ~ center_(x)", "'center_(x)'", "did you mean center?"),
+        ("surv(x, z) ~ y", "'surv(x, z)'", "did you mean Surv?"),
         ("y ~ x:z + I(x)[0]", "'I(x)[0]'", "Subscript"),
         ("y ~ I(x:z)", "'x:z'", "BinOp"),
         ("y ~ lambda: x", "'lambda'", "Python"),
@@ -132,7 +136,7 @@ def test_refusal_shows_the_piece_and_what_is_allowed(table, formula, piece, why)
         model_frame(formula, table)
     text = str(error.value)
     assert piece in text and why in text
-    assert "log1p" in text and 'Q("any name")' in text
+    assert "log1p" in text and 'Q("any name")' in text and "Surv(time, event)" in text
 
 
 def test_names_of_the_caller_are_out_of_reach(table):

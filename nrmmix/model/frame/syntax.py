@@ -24,7 +24,7 @@ from patsy.desc import ModelDesc, Term
 from patsy.parse_formula import parse_formula
 from scipy.special import logit
 
-from nrmmix.common.messages import quoted, unknown_column
+from nrmmix.common.messages import nearest, quoted, unknown_column
 from nrmmix.common.names import quoted_name, stands_for_else
 from nrmmix.model.frame.foreign import advice
 
@@ -89,7 +89,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
 }
 _GRAMMAR = (
     'A formula may hold column names (Q("any name") for one that is no Python name), numbers, + - * / ** : '
-    f"and parentheses, and the functions {', '.join(OPTIONS)}, those of NumPy also as np.log and so on."
+    f"and parentheses, and the functions {', '.join(OPTIONS)}, those of NumPy also as np.log and so on; responses also "
+    f"{' and '.join(f'{name}({first}, {second})' for name, (first, second) in CENSORED.items())}."
 )
 
 
@@ -195,7 +196,8 @@ class Syntax:
         if name in CENSORED:
             return self.censored(node, name, inside)
         if name not in OPTIONS:
-            raise self.refuse(node, f"{name} is not one of the functions")
+            near = nearest(name, (*OPTIONS, *CENSORED))
+            raise self.refuse(node, f"{name} is not one of the functions{'' if near is None else f' (did you mean {near}?)'}")
         if name == "Q":
             raise self.refuse(node, "Q takes the name of one column as a string")
         if name in _ALONE and inside and not (inside == "te" and name in ("bs", "cr", "cc")):
