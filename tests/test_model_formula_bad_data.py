@@ -11,7 +11,7 @@ from support.formula_table import example_table
 from nrmmix.model.frame.formula import model_frame
 from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.frame.sources.opening import source_of
-from nrmmix.model.frame.streaming import gather
+from nrmmix.model.frame.streaming import gather, streamed_frame
 
 
 @pytest.fixture
@@ -210,3 +210,19 @@ def test_levels_that_are_written_alike(table):
     with pytest.raises(ValueError, match="levels 1 and '1' of 'c' are written alike"):
         model_frame("c ~ 1", table, reads=lambda names: ["categories"])
     assert model_frame("y ~ c", table).covariate_columns["c"] == (1, "1", "b")
+
+
+TOGETHER = "a formula cannot leave out levels that no row has together: make one column of 'a', 'b' in the data"
+
+
+@pytest.mark.parametrize("formula, message", [
+    ("y ~ a * b", r"'a\[T.w\]:b\[q\]' is constant \(0 in all 12 rows used\); " + TOGETHER),
+    ("y ~ C(a) * C(b, Treatment('q'))", r"'C\(a\)\[T.w\]' and .* are equal in every row; " + TOGETHER),
+    ("y ~ C(a, levels=['u', 'v', 'w', 'x'])", r"\[T.x\]\" is constant .*; if no row has this level of 'a', leave it out of levels=\."),
+])
+def test_cells_that_no_row_is_in(table, formula, message):
+    table = table.assign(a=list("uuuuvvvvwwww"), b=list("pqpqpqpqpppp"))
+    with pytest.raises(ValueError, match=message):
+        model_frame(formula, table)
+    with pytest.raises(ValueError, match=message):
+        streamed_frame(formula, source_of([table.iloc[:6], table.iloc[6:]]))

@@ -363,16 +363,19 @@ def check_finite(
     raise ValueError(f"The {what} {names[j]!r} is {value} in {where}; {remedy}.")
 
 
-def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response", n: int | None = None) -> None:
+def check_distinct(
+    values: np.ndarray, names: Sequence[str], what: str = "response", n: int | None = None, cells: Mapping[str, str] | None = None
+) -> None:
     """A ValueError that names all columns of (n, d) that are constant (range below 1e-12 of magnitude, or 1e-100), or two that are equal.
 
-    Nothing is checked where n < 2.  With `n` the values are of some of so many rows, which show what there is.
+    Nothing is checked where n < 2.  With `n` the values are of some of so many rows, which show what there is.  `cells` has, by names of
+    columns that cannot be left out because levels of factors make them, what to do instead.
 
     Examples
     --------
     >>> check_distinct(np.array([[1e6, 0.0], [1e6 + 1e-3, 1.0]]), ["a", "b"])
     """
-    n = len(values) if n is None else n
+    n, cells = len(values) if n is None else n, cells or {}
     if n < 2:
         return
     top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)  # of cells that are not missing
@@ -383,15 +386,17 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         varying = [j for j in flat if spread[j]] + rounded
         why = {
             j: f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding" if spread[j]
-            else f"is constant ({bottom[j]:g} in all {n} rows used)" if not gaps[j]
+            else f"is constant ({bottom[j] + 0.0:g} in all {n} rows used)" if not gaps[j]
             else f"is constant ({bottom[j]:g} in {f'the {n - gaps[j]} of {n}' if n == len(values) else 'all'} rows used that have it)"
             for j in flat
         }
         why |= {j: f"{why[j]} once rounded to 64-bit floats" for j in rounded}
+        instead = next((cells[names[j]] for j in flat if names[j] in cells), "")
         if len(flat) == 1:
-            remedy = ": subtract an offset, or leave it out" if rounded else ": subtract an offset" if varying else "; leave it out"
+            remedy = ": subtract an offset, or leave it out" if rounded else ": subtract an offset" if varying else f"; {instead or 'leave it out'}"
             raise ValueError(f"The {what} {names[flat[0]]!r} {why[flat[0]]}{remedy}.")
-        remedy = "leave them out" + (f", or subtract an offset from {quoted(names[j] for j in varying[:MAX_NAMES])}" if varying else "")
+        remedy = instead or "leave them out"
+        remedy += f", or subtract an offset from {quoted(names[j] for j in varying[:MAX_NAMES])}" if varying else ""
         raise ValueError(f"{len(flat)} {what}s do not vary: {listed(f'{names[j]!r} {why[j]}' for j in flat)}; {remedy}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():
         raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")
@@ -400,7 +405,8 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         seen.setdefault((values[:, j] + 0.0).tobytes(), []).append(name)  # + 0.0 makes one of the two zeros
     if alike := [" and ".join(map(repr, same)) for same in seen.values() if len(same) > 1]:
         of_each = "of each of these" if len(alike) > 1 else "of them"
-        raise ValueError(f"The {what}s {'; '.join(alike[:MAX_NAMES])} are equal in every row; leave one {of_each} out.")
+        instead = next((cells[name] for same in seen.values() if len(same) > 1 for name in same if name in cells), "")
+        raise ValueError(f"The {what}s {'; '.join(alike[:MAX_NAMES])} are equal in every row; {instead or f'leave one {of_each} out'}.")
 
 
 def is_constant(values: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import patsy
-from patsy import Origin, builtins
+from patsy import builtins
 from patsy.desc import INTERCEPT, Term
 from patsy.eval import EvalEnvironment, EvalFactor
 
@@ -25,6 +25,7 @@ from nrmmix.common.names import bare
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
+from nrmmix.model.frame.columns.levels import Sum, Treatment, cells_of, check_texts
 from nrmmix.model.frame.columns.weights import are_counts, copies, quantiles
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
@@ -52,35 +53,6 @@ def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
     if isinstance(data, np.ndarray) and data.ndim == 1:
         data = [int(item) if item.is_integer() else item for item in data.tolist()]
     return builtins.C(data, contrast, levels)
-
-
-class _OfALevel:
-    """A contrast of patsy with one of the levels; a number that is none would be the place of one."""
-
-    def code_with_intercept(self, levels: Sequence[Any]) -> Any:
-        self._check(levels)
-        return super().code_with_intercept(levels)  # type: ignore[misc]
-
-    def code_without_intercept(self, levels: Sequence[Any]) -> Any:
-        self._check(levels)
-        return super().code_without_intercept(levels)  # type: ignore[misc]
-
-    def _check(self, levels: Sequence[Any]) -> None:
-        name = type(self).__name__
-        level = getattr(self, CONTRASTS[name])
-        if level is not None and level not in levels:
-            why = "not found" if isinstance(level, str) else "out of range"
-            there = f"the levels are {messages.listed(map(messages.shown, levels))}"
-            piece = f"{name}({level!r})"
-            raise patsy.PatsyError(f"level {level!r} is {why}; {there}", Origin(piece, 0, len(piece)))
-
-
-class Treatment(_OfALevel, patsy.Treatment):
-    """Differences from one level."""
-
-
-class Sum(_OfALevel, patsy.Sum):
-    """Differences from the mean, of all levels but one."""
 
 
 _PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY | FURTHER}
@@ -197,7 +169,7 @@ class _Part:
             (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
         except ValueError as error:
             if "mismatch between column_names" in str(error):  # as patsy calls columns of one name
-                _check_texts(levels)
+                check_texts(levels)
             raise
         kept = np.arange(len(design.column_names))
         if INTERCEPT in design.terms and self.what != "input":
@@ -224,7 +196,7 @@ class _Part:
         else:
             numeric, levels = frozenset(), tuple(values.categories)
         if self.what == "response":
-            _check_texts({name: levels})
+            check_texts({name: levels})
         return replace(self, levels={name: levels}, numeric=numeric, names=(name,))
 
     def _check_categories(self, frame: pd.DataFrame, numeric: frozenset[str], levels: dict[str, tuple[Any, ...]], n: int) -> None:
@@ -577,16 +549,6 @@ def _check_names(parts: Sequence[_Part | CensoredPart]) -> None:
             raise ValueError(f"The {part.what} {name!r} is both a column and computed from {others} by the formula; rename the column.")
 
 
-def _check_texts(levels: Mapping[str, Sequence[Any]]) -> None:
-    """Refuse levels of a column that are written alike, which names of its columns could not tell apart."""
-    for name, own in levels.items():
-        first: dict[str, Any] = {}
-        for level in own:
-            if (other := first.setdefault(str(level), level)) is not level:
-                both = f"{messages.shown(other)} and {messages.shown(level)}"
-                raise ValueError(f"The levels {both} of {name!r} are written alike; join or rename them, as by data[{name!r}].astype(str).")
-
-
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:
     """Refuse a row or a column of which nothing is observed."""
     gaps = {name: arrays.missing_mask(values)[used] for name, values in columns.items()}
@@ -614,7 +576,7 @@ def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.nd
     out[np.isnan(values)] = np.nan
     if what == "response" or (what == "covariate" and sample_of is None):
         vary = [j for j, part in enumerate(parts) if part.reads == "numbers"] if what == "response" else range(len(names))
-        arrays.check_distinct(out[:, vary], [names[j] for j in vary], what, sample_of)
+        arrays.check_distinct(out[:, vary], [names[j] for j in vary], what, sample_of, cells_of(parts))
     return out
 
 

@@ -24,6 +24,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import of_two_columns
+from nrmmix.model.frame.columns.levels import cells_of
 from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import ModelFrame, check_missing, model_frame, restored_frame
@@ -474,7 +475,7 @@ def index_of(
     """
     d = len(frame.response_names)
     rows, used, digest, checks, has_missing, size = [0], [0], hashlib.blake2b(digest_size=16), [], False, 0.0
-    low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
+    low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
             read = read_part(frame, labelled(table, rows[-1]), missing)
@@ -500,9 +501,9 @@ def index_of(
 class _Covariates:
     """Values of covariates, and rows that show that they vary and differ."""
 
-    def __init__(self, names: Sequence[str]):
-        self.names, self.n = names, 0
-        self.tallies, self.equal = [Tally() for _ in names], list(combinations(range(len(names)), 2))
+    def __init__(self, frame: ModelFrame):
+        self.names, self.cells, self.n = frame.covariate_names, cells_of(frame.parts_of_covariates), 0
+        self.tallies, self.equal = [Tally() for _ in self.names], list(combinations(range(len(self.names)), 2))
         self.apart: list[np.ndarray] = []
 
     def add(self, z: np.ndarray, weight: np.ndarray | None = None) -> None:
@@ -521,5 +522,5 @@ class _Covariates:
         found = tuple(tally.total() for tally in self.tallies)
         if found and insist:
             ends = np.array([[own.values[0], own.values[-1]] for own in found]).T
-            arrays.check_distinct(np.vstack([ends, *self.apart]), self.names, "covariate", self.n)
+            arrays.check_distinct(np.vstack([ends, *self.apart]), self.names, "covariate", self.n, self.cells)
         return found
