@@ -364,6 +364,7 @@ RUNS = {
     "draws as text": ({"draws": "3"}, "draws must be an integer of at least 1 or \"auto\", not '3'"),
     "draws as bool": ({"draws": True}, "draws must be an integer"),
     "draws of None": ({"draws": None}, "draws must be an integer"),
+    "draws of 1.5": ({"draws": 1.5}, 'draws must be an integer of at least 1, not 1.5; or give "auto"'),
     "absurd draws": ({"draws": 10**12}, r"draws=1000000000000 of 1 chains would take .* GB"),
     "tune": ({"tune": -1}, "tune must be an integer of at least 0, not -1"),
     "thin": ({"thin": 0}, "thin must be an integer of at least 1, not 0"),
@@ -372,6 +373,9 @@ RUNS = {
     "method": ({"method": "gibs"}, "unknown method 'gibs'; there are .*'gibbs'.*; did you mean 'gibbs'"),
     "method as class": ({"method": nm.Gibbs}, r"method must be a name or a move such as nm.Gibbs\(\)"),
     "init of wrong length": ({"init": [0, 1]}, "2 init for 12 rows; give one per row"),
+    "init of one number": ({"init": 5}, "init must be one of 'sequential', .* labels, or fits of the same rows, not 5"),
+    "init True": ({"init": True}, "init must be one of 'sequential', .* not True"),
+    "init of too few": ({"init": [0, 0, 0]}, "3 init for 12 rows; give one per row, the label of its cluster, or one of 'sequential'"),
     "init misspelt": ({"init": "sequental"}, "init must be one of 'sequential', 'one', 'each'"),
     "init NaN": ({"init": [np.nan] * N}, "init hold nan in row 0; they must be whole numbers"),
     "init of fractions": ({"init": [0.5] * N}, "init hold 0.5 in row 0"),
@@ -385,7 +389,10 @@ RUNS = {
     "cores": ({"cores": 0}, "cores must be an integer of at least 1"),
     "time_limit": ({"time_limit": 0}, "time_limit must be greater than 0 seconds"),
     "time_limit NaN": ({"time_limit": np.nan}, "time_limit must be greater than 0 seconds"),
-    "time_limit as text": ({"time_limit": "3"}, "time_limit must be greater than 0 seconds"),
+    "time_limit as text": ({"time_limit": "3"}, "time_limit must be greater than 0 seconds, as a number such as 60, not '3'"),
+    "time_limit True": ({"time_limit": True}, "time_limit must be greater than 0 seconds, as a number such as 60, not True"),
+    "progress as text": ({"progress": "yes"}, "progress must be True or False, not 'yes'"),
+    "progress as number": ({"progress": 1}, "progress must be True or False, not 1"),
 }
 
 

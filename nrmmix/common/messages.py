@@ -71,7 +71,8 @@ def seconds(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if not number(value) > 0:
-        raise ValueError(f"{name} must be greater than 0 seconds, not {value!r}.")
+        as_what = "" if isinstance(value, Real) and not isinstance(value, bool) else ", as a number such as 60"
+        raise ValueError(f"{name} must be greater than 0 seconds{as_what}, not {value!r}.")
     return float(value)
 
 

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any
 
+from nrmmix.common.messages import flag
+
 
 def tell(text: str) -> None:
     """A line on stderr; a stream that is closed or broken costs the line, not the work."""
@@ -30,9 +32,10 @@ class Progress:
     """
 
     def __init__(self, show: bool | None):
+        show = None if show is None else flag("progress", show)
         notebook = "ipykernel" in sys.modules
         try:
-            self.show = sys.stderr.isatty() or notebook if show is None else bool(show)
+            self.show = sys.stderr.isatty() or notebook if show is None else show
         except (AttributeError, ValueError, OSError):  # no stream, or a closed one
             self.show = False
         self.started = time.perf_counter()

@@ -38,7 +38,10 @@ def checked(draws: Any) -> int | str:
         return AUTO
     if isinstance(draws, str):
         raise ValueError(f'draws must be an integer of at least 1 or "auto", not {draws!r}.')
-    return count("draws", draws, 1)
+    try:
+        return count("draws", draws, 1)
+    except ValueError as error:
+        raise ValueError(f'{str(error)[:-1]}; or give "auto", as many as are enough.') from None
 
 
 def most_draws(store: Store) -> int:

@@ -35,6 +35,11 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
         first = {"one": np.zeros(n, int), "each": np.arange(n)}.get(init, np.full(n, BY_TREES.get(init, UNASSIGNED)))
         return np.tile(first.astype(np.int64), (chains, 1))
     given = arrays.reals(init, "init", booleans=True)
+    if given.ndim == 0:
+        raise ValueError(f"init must be one of {quoted(INITS)}, labels, or fits of the same rows, not {init!r}.")
+    if given.ndim <= 2 and given.shape[-1] != n:
+        each_row = f"give one per row, the label of its cluster, or one of {quoted(INITS)}"
+        raise ValueError(f"There are {given.shape[-1]} init for {n} rows; {each_row}.")
     if given.ndim == 2 and given.shape[0] != chains:
         raise ValueError(f"init has labels for {given.shape[0]} chains but chains={chains}.")
     each = given if given.ndim == 2 else np.broadcast_to(given, (chains, *given.shape))

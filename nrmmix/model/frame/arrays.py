@@ -393,7 +393,8 @@ def check_distinct(
         why |= {j: f"{why[j]} once rounded to 64-bit floats" for j in rounded}
         instead = next((cells[names[j]] for j in flat if names[j] in cells), "")
         if len(flat) == 1:
-            remedy = ": subtract an offset, or leave it out" if rounded else ": subtract an offset" if varying else f"; {instead or 'leave it out'}"
+            offset = ": subtract an offset, or leave it out" if rounded else ": subtract an offset" if varying else ""
+            remedy = offset or f"; {instead or 'leave it out'}"
             raise ValueError(f"The {what} {names[flat[0]]!r} {why[flat[0]]}{remedy}.")
         remedy = instead or "leave them out"
         remedy += f", or subtract an offset from {quoted(names[j] for j in varying[:MAX_NAMES])}" if varying else ""
