@@ -193,6 +193,15 @@ class Foreign:
         return self.result
 
 
+def test_a_series_is_a_row_or_a_column():
+    values = pd.Series([1.0, 2.0, 3.0], index=["x", "u", "v"], name="x")
+    assert tables.as_rows(values, ["y", "x"]).to_dict("list") == {"x": [1.0, 2.0, 3.0]}  # by its own name
+    for name in (None, "u", 7):
+        assert tables.as_rows(values.rename(name), ["y", "x"]).to_dict("list") == {"x": [1.0], "u": [2.0], "v": [3.0]}
+    assert len(tables.as_rows(values[:1], ["y", "x"])) == len(tables.as_rows(values, ["x", "u", "v"])) == 1
+    assert tables.as_rows(values[:0], ["x"]).shape == (0, 1)
+
+
 def test_as_frame_accepts():
     frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=["p", "q"])
     assert tables.as_frame(frame).index.tolist() == ["p", "q"]

@@ -66,7 +66,8 @@ def names_of_levels(index: pd.Index, added: Iterable[str]) -> list[Any]:
 def as_rows(newdata: Any, known: Sequence[str]) -> pd.DataFrame:
     """New rows as a DataFrame, see `as_frame`; a Series by names of columns that are known, or a dict of single values, is one row.
 
-    A column that is called Q("name") as in a formula is the known `name`.
+    A Series that has itself the name of a known column is that column, unless all its labels are names of known columns.  A column that is
+    called Q("name") as in a formula is the known `name`.
 
     Examples
     --------
@@ -77,13 +78,18 @@ def as_rows(newdata: Any, known: Sequence[str]) -> pd.DataFrame:
     >>> len(as_rows({"dose": 3.0, "group": "a"}, ["dose", "group"])), len(as_rows(table["dose"], ["dose", "group"]))
     (1, 2)
     """
-    if isinstance(newdata, pd.Series) and newdata.index.isin(known).any():
+    if isinstance(newdata, pd.Series) and _is_row(newdata, known):
         newdata = newdata.to_frame().T.infer_objects()
     elif isinstance(newdata, Mapping) and newdata and all(pd.api.types.is_scalar(value) for value in newdata.values()):
         newdata = pd.DataFrame([dict(newdata)])
     frame = as_frame(newdata, allow_empty=True)
     quoted = {name: bare(name) for name in frame if name not in known and bare(name) in known and bare(name) not in frame}
     return frame.rename(columns=quoted) if quoted else frame
+
+
+def _is_row(series: pd.Series, known: Sequence[str]) -> bool:
+    labels = series.index.isin(known)
+    return bool(labels.all() if series.name in known else labels.any()) and len(series) > 0
 
 
 def _to_frame(data: Any) -> pd.DataFrame:
