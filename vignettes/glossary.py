@@ -32,7 +32,7 @@
 # | cluster | rows that share an atom |
 # | point estimate of the partition | the one of least expected distance (variation of information) from the draws; `fit.partition()` |
 # | stability | posterior probability that two members of a cluster share one |
-# | purity | of the rows that share a cluster with a member, the posterior mean share that are members |
+# | purity | of the rows that share a cluster with a member, the posterior mean share that are members; of a draw in which a member is alone 0, or 1 where it is the only one |
 # | draw | one sample of everything from the posterior |
 # | credible band | an interval that has a stated posterior probability; 90% unless asked otherwise |
 # | posterior predictive | the distribution of a new row, averaged over the draws |

@@ -56,7 +56,7 @@ class Clusters(NamedTuple):
     label: np.ndarray  # (K,) of `partition.labels`
     size: np.ndarray  # (K,) rows, each as often as it counts
     stability: np.ndarray  # (K,) posterior probability that two of its members share a cluster; NaN of one member
-    purity: np.ndarray  # (K,) share of those that share a cluster with a member in a draw that are members
+    purity: np.ndarray  # (K,) mean share of a member's companions in a draw that are members; where it has none 0, or 1 of one member
     columns: tuple[Column, ...]
     words: tuple[Words, ...]
     n_left_out: int  # parameters of which there is no column
@@ -83,10 +83,10 @@ def clusters(fit: Result) -> Clusters:
 
     Stability is the mean over pairs of members of the posterior probability that they share a cluster, purity that over members of the
     probability that `fit.predict(kind="cluster")` gives: of the rows that share a cluster with a member in a draw, the share that are
-    members.  A fragment of a cluster is pure but not stable where the rest belongs to it.  Parameters have their posterior mean and
-    standard deviation given this partition, in closed form; the means and levels of covariates are those of the members.  Rows count as
-    often as their weights say.  Of many shares the largest are named, of other parameters of a family at most forty given, and those left
-    out counted.
+    members; 0 in draws in which it is alone, or 1 where it is the only member.  A fragment of a cluster is pure but not stable where the
+    rest belongs to it.  Parameters have their posterior mean and standard deviation given this partition, in closed form; the means and
+    levels of covariates are those of the members.  Rows count as often as their weights say.  Of many shares the largest are named, of
+    other parameters of a family at most forty given, and those left out counted.
 
     Examples
     --------

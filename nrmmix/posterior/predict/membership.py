@@ -137,7 +137,10 @@ def _rescaled(terms: np.ndarray, top: np.ndarray, total: np.ndarray) -> tuple[np
 
 
 def _company(states: States, estimate: np.ndarray) -> np.ndarray:
-    """(n,) mean shares of the companions of each fitted row that are in its cluster of the estimate with it."""
+    """(n,) mean shares of the companions of each fitted row that are in its cluster of the estimate with it.
+
+    In a draw in which a row has none it is in that cluster if it is alone there too, else in a new one.
+    """
     alone, total = np.bincount(estimate)[estimate] == 1, np.zeros(len(estimate))
     for labels in partitions_of(states):
         counts = _counts(labels, estimate)
