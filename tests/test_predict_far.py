@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -159,3 +161,14 @@ def test_band_reaches_to_an_estimate_outside():
     found = with_band(np.array([0.5, 3.0, -1.0]), np.zeros(3), np.ones(3), 100)
     np.testing.assert_array_equal(found, [[0.5, 0, 1], [3, 0, 3], [-1, -1, 1]])
     np.testing.assert_array_equal(with_band(np.array([0.5]), np.zeros(1), np.zeros(1), 1), [[0.5, 0, 0]])
+
+
+def test_quantiles_are_where_the_distribution_function_has_their_probability():
+    """Estimates are read off a few hundred points in each row; between them log odds are straight."""
+    q = np.array([0.001, 0.01, 0.1, 0.5, 0.9, 0.99])
+    with warnings.catch_warnings(action="ignore"):
+        fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=40, tune=40, chains=2, rng=1, progress=False)
+    for x in (10.0, 20.0):
+        at = fit.predict({"times_ms": [x]}, kind="quantile", q=q, draws=5)["estimate"].to_numpy()
+        p = fit.predict({"times_ms": [x]}, kind="cdf", at=at, draws=5)["estimate"].to_numpy()
+        assert np.abs(np.log(p / q * (1 - q) / (1 - p))).max() < 0.01

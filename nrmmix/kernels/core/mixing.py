@@ -101,12 +101,18 @@ def solve_normal(q, of_normal, of_t, weight, mean, sd, rest, centre, spread, df,
             out[c, t] = x
 
 
+@inlined
+def log_odds_ratio(part, other, whole):
+    return math.log1p((part - other) / other) + math.log1p((part - other) / (whole - part))
+
+
 @root
 @kernel
 def find_crossings(q, cdf, grid, given, out):
-    """out[c, t]: where straight lines through cdf[c] (J,) at the points grid[given[c]] reach q[t] of the last.
+    """out[c, t]: where cdf[c] (J,), straight in its log odds between the points grid[given[c]], reaches q[t] of its last.
 
-    Rows of cdf increase but for rounding; beyond them it is the first or the last point.
+    So tails are followed between points that are far apart; where odds are 0 or infinite the cdf itself is straight.  Rows of cdf increase
+    but for rounding; beyond them it is the first or the last point.
     """
     last = cdf.shape[1] - 1
     for c in range(out.shape[0]):
@@ -123,5 +129,8 @@ def find_crossings(q, cdf, grid, given, out):
             if below < 0 or below >= last:
                 out[c, t] = y[0] if below < 0 else y[last]
             else:
-                rise = cdf[c, above] - cdf[c, below]
-                out[c, t] = y[below] + (level - cdf[c, below]) / rise * (y[above] - y[below])
+                low, high, most = cdf[c, below], cdf[c, above], cdf[c, last]
+                share = (level - low) / (high - low)
+                if low > 0.0 and high < most:
+                    share = log_odds_ratio(level, low, most) / log_odds_ratio(high, low, most)
+                out[c, t] = y[below] + share * (y[above] - y[below])

@@ -106,7 +106,7 @@ def _interpolated_cdf(z: np.ndarray, df: np.ndarray) -> np.ndarray:
 
 
 def crossings(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """(C, len(q)): where straight lines through the points of each row of cdf (C, J) reach q of the last; the first or last point beyond.
+    """(C, len(q)): where each row of cdf (C, J), straight in its log odds, reaches q of its last; the first or last point beyond.
 
     Points are grid (I, J), at the row of inputs that `given` (C,) says, or those of one row for all.
     """
