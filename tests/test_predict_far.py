@@ -165,10 +165,10 @@ def test_band_reaches_to_an_estimate_outside():
 
 def test_quantiles_are_where_the_distribution_function_has_their_probability():
     """Estimates are read off a few hundred points in each row; between them log odds are straight."""
-    q = np.array([0.001, 0.01, 0.1, 0.5, 0.9, 0.99])
+    q = np.array([0.05, 0.1, 0.3, 0.5, 0.9])
     with warnings.catch_warnings(action="ignore"):
         fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=40, tune=40, chains=2, rng=1, progress=False)
     for x in (10.0, 20.0):
         at = fit.predict({"times_ms": [x]}, kind="quantile", q=q, draws=5)["estimate"].to_numpy()
         p = fit.predict({"times_ms": [x]}, kind="cdf", at=at, draws=5)["estimate"].to_numpy()
-        assert np.abs(np.log(p / q * (1 - q) / (1 - p))).max() < 0.01
+        assert np.abs(np.log(p / q * (1 - q) / (1 - p))).max() < 0.005
