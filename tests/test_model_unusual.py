@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -334,3 +335,20 @@ def test_summaries_say_which_clusters_are_wider_than_their_rows():
     assert wider.partition().n_clusters == 3 and "wider by the prior" not in wider.summary().as_text()
     for usual in (GROUPS[:, None], nm.datasets.load_galaxy().to_numpy(dtype=float)):
         assert "wider by the prior" not in said(usual)[1]
+
+
+def test_summaries_say_what_a_fit_expects_where_no_value_is():
+    own = np.random.default_rng(0)
+    x = own.uniform(-2, 2, 150)
+    share = 1 / (1 + np.exp(-2 * x))
+
+    def said(formula, data):
+        return " ".join(nm.fit(formula, data, **RUN).summary().as_text().split())
+
+    skewed = np.exp(2 * own.normal(size=200))
+    for formula, data, words in (
+        ("y ~ 1", {"y": skewed}, r"'y' has no value below 0, where the fit expects [12]\d%. Where no value is 0, log\(y\)"),
+        ("p ~ x", {"x": x, "p": own.beta(10 * share, 10 * (1 - share))}, r"outside 0 to 1, where the fit expects up to \d\d% at a row"),
+    ):
+        assert re.search(words, said(formula, data))
+    assert "has no value" not in said("log(y) ~ 1", {"y": skewed}) + said("eruptions_min ~ 1", nm.datasets.load_faithful())

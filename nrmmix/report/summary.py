@@ -19,6 +19,7 @@ from nrmmix.posterior.convergence import agreed, format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters, notes_on_clusters, why_counts_differ
 from nrmmix.report.frames import quantities
+from nrmmix.report.support import support_notes
 from nrmmix.report.tables import Report, Table
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
@@ -92,7 +93,10 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
         counts = why_counts_differ(float(fit.draws["n_clusters"].mean()), found.partition)
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    notes = [*([OF_COVARIATES] if covariates else []), note, *filter(None, [counts]), *of_clusters, *([said] if says else [])]
+    of_support = [] if fit.lacking else support_notes(fit)
+    notes = [
+        *([OF_COVARIATES] if covariates else []), note, *filter(None, [counts]), *of_clusters, *of_support, *([said] if says else []),
+    ]
     return Report(tables, notes, width)
 
 
@@ -136,7 +140,7 @@ def variational_summary(fit: VariationalResult, says: bool = True) -> Report:
     )
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, *notes_on_clusters(fit.model, found), *said], WIDTH)
+    return Report(tables, [note, *notes_on_clusters(fit.model, found), *support_notes(fit), *said], WIDTH)
 
 
 def variational_verdict(fit: VariationalResult) -> str:

@@ -1,0 +1,58 @@
+"""Probability that a fit puts where responses cannot lie: below 0, or outside 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.names import quoted_name
+from nrmmix.results.base import Result
+
+OUTSIDE = 0.05  # of the distribution of a row, from which on it is said
+ROWS, DRAWS = 50, 20  # rows of a density regression that are looked at, and draws of the measure, for bands that are not shown
+LEAST = 30  # values, which show where others can lie
+
+
+def support_notes(fit: Result) -> list[str]:
+    """Say of columns without negative values, or of proportions, how much the fit expects beyond, and what keeps predictions within.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> y = np.exp(2 * np.random.default_rng(0).normal(size=100))
+    >>> support_notes(nm.fit("y ~ 1", {"y": y}, draws=50, tune=50, chains=2, rng=1))[0][:47]
+    "'y' has no value below 0, where the fit expects"
+    """
+    frame = fit.model.frame
+    if frame.is_streamed or frame.is_sparse or frame.limits is not None or fit.model.formula is None:
+        return []
+    return [note for block in fit.model.blocks.blocks if block.family.reads == "numbers" for j in block.columns for note in _of(fit, j)]
+
+
+def _of(fit: Result, j: int) -> Iterator[str]:
+    frame = fit.model.frame
+    name, y = frame.response_names[j], frame.response[:, j]
+    seen = y[~np.isnan(y)]
+    if name not in frame.source or len(seen) < LEAST or seen.min() < 0.0:
+        return
+    is_share = seen.max() <= 1.0
+    rows = frame.source.iloc[np.unique(np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int))] if fit.model.is_regression else None
+    below = _expected(fit, rows, name, "cdf", np.nextafter(0.0, -1.0))
+    outside = below + (_expected(fit, rows, name, "exceedance", 1.0) if is_share else 0.0)
+    if outside.max() < OUTSIDE:
+        return
+    where, function = ("outside 0 to 1", "logit") if is_share else ("below 0", "log")
+    share = f"up to {outside.max():.0%} at a row" if rows is not None else f"{outside.max():.0%}"
+    ends = "0 or 1" if is_share else "0"
+    yield (
+        f"{name!r} has no value {where}, where the fit expects {share}. Where no value is {ends}, {function}({quoted_name(name)}) on the "
+        'left of the formula keeps predictions within; units="response" has them in the units of the column.'
+    )
+
+
+def _expected(fit: Result, rows: pd.DataFrame | None, name: str, kind: str, at: float) -> np.ndarray:
+    table = fit.predict(rows, kind=kind, at=at, response=name, draws=DRAWS, rng=0)  # type: ignore[arg-type]
+    return cast(pd.DataFrame, table)["estimate"].to_numpy(dtype=float)
