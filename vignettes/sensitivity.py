@@ -61,7 +61,8 @@ nm.compare(fits).round(2)
 # - **The mass**, or its prior: `nm.mass_for_clusters(k, n)` gives the mass for a number of clusters that you expect; see
 #   [Choosing a prior](priors.md).
 # - **The prior of the components**: `scale` says how wide a cluster is, `r` how far its mean may lie from those of the others. Take them from
-#   knowledge of the measurement where there is some.
+#   knowledge of the measurement where there is some. `fit.summary()` says which cluster is much wider by the prior than its own rows are,
+#   and where clusters have too few rows to show how wide they are.
 # - **The width** of the kernel in density regression; see [Choosing a kernel](kernels.md).
 #
 # Report the conclusions that hold under all priors. For the others, report under which prior they hold.
