@@ -347,8 +347,17 @@ def test_summaries_say_what_a_fit_expects_where_no_value_is():
 
     skewed = np.exp(2 * own.normal(size=200))
     for formula, data, words in (
-        ("y ~ 1", {"y": skewed}, r"'y' has no value below 0, where the fit expects [12]\d%. Where no value is 0, log\(y\)"),
+        ("y ~ 1", {"y": skewed}, r"'y' has no value below 0, where the fit expects [12]\d%: log\(y\) on the left"),
         ("p ~ x", {"x": x, "p": own.beta(10 * share, 10 * (1 - share))}, r"outside 0 to 1, where the fit expects up to \d\d% at a row"),
     ):
         assert re.search(words, said(formula, data))
     assert "has no value" not in said("log(y) ~ 1", {"y": skewed}) + said("eruptions_min ~ 1", nm.datasets.load_faithful())
+
+
+def test_summaries_of_given_priors_and_of_weights_say_nothing_of_widths():
+    y = np.tile([-2.0, -1.0, 0.0, 1.0, 2.5], 8)
+    given = nm.fit("y ~ 1", {"y": y}, family=nm.Gaussian(m=0.0, scale=1000.0, r=0.1), method="vb", rng=1)
+    with warnings.catch_warnings(action="ignore"):
+        counted = nm.fit("y ~ 1", {"y": np.r_[y[:5], y[:5] + 100.0], "n": np.full(10, 1000)}, weights="n", method="vb", rng=1)
+    for fit in (given, counted):
+        assert "wider by the prior" not in fit.summary().as_text()

@@ -168,7 +168,7 @@ def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
 def _width_note(model: Specification, found: Clusters) -> str:
     """Say which cluster is much wider than its rows: those far from the others are as wide as scale and r of the prior let them be."""
     family, y = model.family, model.frame.response
-    if model.is_regression or not isinstance(family, Gaussian) or family.covariance == "tied" or family.m is None or family.nu is None:
+    if model.is_regression or model.frame.weight is not None or not (isinstance(family, Gaussian) and _has_default_prior(family, y)):
         return ""
     scale = np.zeros(y.shape[1]) if is_law(family.scale) else np.asarray(family.scale, dtype=float)
     scale = np.diag(scale) if scale.ndim == 2 else np.broadcast_to(scale, y.shape[1])
@@ -185,7 +185,7 @@ def _width_note(model: Specification, found: Clusters) -> str:
         if ratio.max() > most:
             most, j = ratio.max(), int(ratio.argmax())
             at = number, j, math.sqrt(fitted[j]), math.sqrt(variance[j])
-    if most == WIDER:
+    if most == WIDER or furthest == 0.0:
         return ""
     number, j, by_prior, of_rows = at
     first = "" if family.covariance == "full" else f'"{family.covariance}", '
@@ -212,10 +212,16 @@ def _scale_note(model: Specification, partition: Partition) -> str:
 
 def _has_default_scale(family: Gaussian, y: np.ndarray) -> bool:
     """Whether components are as wide, before they meet the data, as they are by default; a scale that is sampled follows the data."""
-    if family.covariance == "tied" or family.known_mean is not None or family.known_covariance is not None or is_law(family.scale):
+    return not is_law(family.scale) and _has_default_prior(family, y)
+
+
+def _has_default_prior(family: Gaussian, y: np.ndarray) -> bool:
+    """Whether widths and distances of components with unknown means and variances of their own are, a priori, those by default."""
+    if family.covariance == "tied" or family.known_mean is not None or family.known_covariance is not None:
         return False
-    default = family.with_values(scale=None).resolve(y).scale
-    return not is_law(default) and np.array_equal(default, family.scale)
+    default = family.with_values(scale=None, r=None).resolve(y)
+    scales = default.scale, family.scale
+    return default.r == family.r and (all(map(is_law, scales)) or (not any(map(is_law, scales)) and np.array_equal(*scales)))
 
 
 def why_counts_differ(mean: float, partition: Partition) -> str:

@@ -36,7 +36,7 @@ def _of(fit: Result, j: int) -> Iterator[str]:
     frame = fit.model.frame
     name, y = frame.response_names[j], frame.response[:, j]
     seen = y[~np.isnan(y)]
-    if name not in frame.source or len(seen) < LEAST or seen.min() < 0.0:
+    if name not in frame.source or len(seen) < LEAST or seen.min() < 0.0 or (seen == np.floor(seen)).all():  # counts are ties
         return
     is_share = seen.max() <= 1.0
     rows = frame.source.iloc[np.unique(np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int))] if fit.model.is_regression else None
@@ -46,11 +46,12 @@ def _of(fit: Result, j: int) -> Iterator[str]:
         return
     where, function = ("outside 0 to 1", "logit") if is_share else ("below 0", "log")
     share = f"up to {outside.max():.0%} at a row" if rows is not None else f"{outside.max():.0%}"
-    ends = "0 or 1" if is_share else "0"
-    yield (
-        f"{name!r} has no value {where}, where the fit expects {share}. Where no value is {ends}, {function}({quoted_name(name)}) on the "
-        'left of the formula keeps predictions within; units="response" has them in the units of the column.'
+    remedy = (
+        f'{function}({quoted_name(name)}) on the left of the formula keeps predictions within; units="response" has them in the units of '
+        "the column."
     )
+    has_ends = seen.min() == 0.0 or (is_share and seen.max() == 1.0)  # which have no logarithm
+    yield f"{name!r} has no value {where}, where the fit expects {share}{'.' if has_ends else f': {remedy}'}"
 
 
 def _expected(fit: Result, rows: pd.DataFrame | None, name: str, kind: str, at: float) -> np.ndarray:

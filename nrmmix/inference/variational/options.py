@@ -145,11 +145,12 @@ class Variational(Method):
     def check(self, model: Specification) -> None:
         """A ValueError if an option does not fit the data."""
         for name in ("components", "batches"):
-            value = getattr(self, name, None)
-            if value is not None and value > model.n_obs:
+            value, n = getattr(self, name, None), model.n_obs
+            if name == "components" and model.is_regression:
+                n = max(int(model.frame.size), 1)  # rows by their weights, as of the default
+            if value is not None and value > n:
                 each = "one row" if name == "batches" else "a row that it starts from"
-                most = f"give {name}={model.n_obs} or less"
-                raise ValueError(f"nm.{self}: {name}={value} for {model.n_obs} rows; each has {each} at least: {most}.")
+                raise ValueError(f"nm.{self}: {name}={value} for {n} rows; each has {each} at least: give {name}={n} or less.")
 
     def division(self, n: int) -> tuple[int, int]:
         """Return the number of batches of n rows, and how many make a round, after which the parameters change."""

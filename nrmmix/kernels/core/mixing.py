@@ -132,5 +132,7 @@ def find_crossings(q, cdf, grid, given, out):
                 low, high, most = cdf[c, below], cdf[c, above], cdf[c, last]
                 share = (level - low) / (high - low)
                 if low > 0.0 and high < most:
-                    share = log_odds_ratio(level, low, most) / log_odds_ratio(high, low, most)
+                    of_odds = log_odds_ratio(level, low, most) / log_odds_ratio(high, low, most)
+                    if 0.0 <= of_odds <= 1.0:  # unless odds overflow
+                        share = of_odds
                 out[c, t] = y[below] + share * (y[above] - y[below])

@@ -160,7 +160,11 @@ def column(
 
 
 def _check_exact(read: np.ndarray, values: pd.Series, name: str) -> None:
-    for i in np.flatnonzero(np.abs(read) >= EXACT).tolist():
+    large = np.abs(read) >= EXACT
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "iu":
+        with np.errstate(invalid="ignore"):
+            large &= read.astype(values.dtype) != values.to_numpy()
+    for i in np.flatnonzero(large).tolist():
         item = values.iloc[i]
         if isinstance(item, numbers.Integral) and int(item) != int(read[i]):
             raise ValueError(

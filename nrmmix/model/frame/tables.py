@@ -155,8 +155,9 @@ def _from_polars(data: Any) -> pd.DataFrame:
         elif kind in ("Boolean",):
             columns[series.name] = pd.array(values, dtype="boolean") if None in values else np.array(values, bool)
         elif kind.startswith(("Int", "UInt")):
-            whole = pd.Series(values, dtype=object)  # of which floats would not tell large ones apart
-            columns[series.name] = whole if None in values else whole.infer_objects()
+            integers = pd.Series(values, dtype=object)
+            are_large = any(value is not None and abs(value) >= 2**53 for value in values)  # floats do not tell all of these apart
+            columns[series.name] = integers.infer_objects() if None not in values else integers if are_large else integers.astype(float)
         elif kind.startswith(("Float", "Decimal")):
             columns[series.name] = np.array([np.nan if value is None else float(value) for value in values], float)
         else:
