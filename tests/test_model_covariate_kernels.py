@@ -31,7 +31,7 @@ def test_defaults(table):
     several = nm.Model("y ~ x + z", table)
     assert isinstance(several.kernel, nm.SparseProduct) and several.sampled == ("mass",) and several.width_names == ()
     assert "60 distinct values, 150 slots" in str(several) and several.grid.distance.shape == (2, 0, 150)
-    assert isinstance(several.family, nm.Regression) and several.family.shrinkage == nm.Gamma(0.5, 0.05)
+    assert isinstance(several.family, nm.Regression) and several.family.shrinkage == nm.Gamma(0.5, 0.0005)
     assert several.family.design.startswith("1 + x + z + square(x - ")
     two = nm.Model("y ~ x + z", table, kernel=nm.SquaredExponential())
     assert two.kernel.width == nm.PerAtom((0.05, 0.1, 0.2, 0.5)) and len(two.grid.locations) == 200
