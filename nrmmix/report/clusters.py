@@ -219,7 +219,10 @@ def _has_default_prior(family: Gaussian, y: np.ndarray) -> bool:
     """Whether widths and distances of components with unknown means and variances of their own are, a priori, those by default."""
     if family.covariance == "tied" or family.known_mean is not None or family.known_covariance is not None:
         return False
-    default = family.with_values(scale=None, r=None).resolve(y)
+    try:
+        default = family.with_values(scale=None, r=None).resolve(y)
+    except ValueError:  # of few or constant values there is no default
+        return False
     scales = default.scale, family.scale
     return default.r == family.r and (all(map(is_law, scales)) or (not any(map(is_law, scales)) and np.array_equal(*scales)))
 
