@@ -15,7 +15,7 @@ from nrmmix.common.interrupts import interrupts_delayed
 
 __version__ = "0.1.0"
 
-# Names are imported when first used: `import nrmmix` alone loads neither numba nor pandas.
+# Names are imported when first used: `import nrmmix` alone loads nothing but the standard library.
 _NAMES = {  # by the modules that hold them
     "api": "fit Model",
     "model.priors.hyperpriors": "Gamma Beta LogNormal",

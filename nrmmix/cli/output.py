@@ -13,7 +13,7 @@ from typing import Any
 
 from nrmmix.common import files
 from nrmmix.common.messages import printable
-from nrmmix.common.progress import tell
+from nrmmix.common.stderr import tell
 
 
 def say(text: str) -> None:

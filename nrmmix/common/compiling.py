@@ -8,7 +8,7 @@ from typing import Any
 
 from numba.core import event
 
-from nrmmix.common.progress import tell
+from nrmmix.common.stderr import tell
 from nrmmix.kernels.compiling import disk
 
 SOON = "a few seconds"

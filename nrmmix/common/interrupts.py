@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-from nrmmix.common.progress import tell
+from nrmmix.common.stderr import tell
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))  # Windows has no SIGHUP
 SLOW = 3  # signals, from which on it is said that they have been heard

@@ -9,15 +9,6 @@ from typing import Any
 from nrmmix.common.messages import flag
 
 
-def tell(text: str) -> None:
-    """A line on stderr; a stream that is closed or broken costs the line, not the work."""
-    try:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    except (AttributeError, ValueError, OSError, RuntimeError):
-        pass
-
-
 class Progress:
     """A line on stderr that is written anew as work goes on; where `show` is None, on a terminal and in notebooks only.
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common.interrupts import Stop
-from nrmmix.common.progress import Progress, tell
+from nrmmix.common.progress import Progress
+from nrmmix.common.stderr import tell
 from nrmmix.inference.mcmc.chain import Chain
 from nrmmix.inference.mcmc.workers import Cluster, Threads
 from nrmmix.kernels import chain as loop
