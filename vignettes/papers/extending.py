@@ -230,11 +230,11 @@ pd.DataFrame({name: {"elpd": score.elpd, "error": score.se} for name, score in s
 # %% [markdown]
 # ## A component family
 #
-# A family has the most to say, as it works on sufficient statistics within every sampler: how a row enters and leaves a cluster, the
-# log predictive density of a row in all clusters, the marginal, a draw of the parameters; and in Python its hyperparameters, names and
-# distributions. The file `tests/support/exponential_family.py` of the source is one for waiting times, of 166 lines, and
-# `tests/test_outside_family.py` holds it against enumeration; `CONTRIBUTING.md` goes through its parts. It is then used like the
-# package's own, alone or as one column of several: `family={"wait": Exponential(), "z": nm.Gaussian()}`.
+# A family has the most to say, as it works on sufficient statistics within every sampler: how a row enters and leaves a cluster, the log
+# predictive density of a row in all clusters, the marginal, a draw of the parameters; and in Python its hyperparameters, names and
+# distributions. The file `tests/support/exponential_family.py` of the source is one for waiting times, and `tests/test_outside_family.py`
+# holds it against enumeration; `CONTRIBUTING.md` goes through its parts. It is then used like the package's own, alone or as one column of
+# several: `family={"wait": Exponential(), "z": nm.Gaussian()}`.
 #
 # ## A picture
 #

@@ -289,5 +289,6 @@ gaps = {kernel: float(np.ptp(found, axis=0).max()) for kernel, found in means.it
 # - Seconds are CPU time of one thread ({measured['machine']['processor']}, {measured['date']}), compiled; the paper's are from 2012.
 # - SNGP with the squared exponential kernel, and the synthetic data with it, are ours alone.
 #
-# What to use: `"auto"` is split-merge with Gibbs sampling, and trees where that mixes badly; [Samplers](../samplers.md) has effective draws a second of all
-# of them, and [Exactness of density regression](../exactness_regression.md) compares each with exact posteriors.
+# What to use: `"auto"`, which is split-merge with Gibbs sampling and relocation of atoms; where that mixes badly, `"tree"`.
+# [Samplers](../samplers.md) has effective draws a second of all of them, and [Exactness of density regression](../exactness_regression.md)
+# compares each with exact posteriors.

@@ -356,5 +356,5 @@ table_of_claims = claims.table([
 # - Of the 10,000 points its text says that SM was even worse than Gibbs, and that the samplers of subsets were better than those of all rows. The
 #   table in its Figure 4 has a higher best state for SM than for Gibbs, and a lower one for Gibbs of subsets than for Gibbs.
 #
-# What to use: `method="tree"`, which is exact; it is what `"auto"` takes for mixtures of 500 rows or more. The published sampler is there to be
-# compared with.
+# What to use: `method="tree"`, which is exact; it is what `"auto"` takes for mixtures of 500 rows or more, or of three responses or more.
+# The published sampler is there to be compared with.
