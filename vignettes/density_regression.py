@@ -3,9 +3,10 @@
 # %% [markdown]
 # # Density regression
 #
-# `y ~ x` fits the whole distribution of y at every x. It is a mixture whose weights depend on x: each atom of the random measure has a
-# component, a weight, and a location among the covariates; at x it counts for its weight times a kernel of the distance from x to its location.
-# The weights at x are normalized, so that there is a density everywhere: where no atom is near, the nearest ones share the whole probability.
+# `y ~ x` fits the whole distribution of y at every x. It is a mixture whose weights depend on x. Each atom of the random measure has a
+# component, a weight, and a location among the covariates; its share at x is proportional to its weight times a kernel of the distance from
+# x to its location. The shares at x are normalized, so that there is a density everywhere: where no atom is near, the nearest ones share
+# the whole probability.
 
 # %%
 import nrmmix as nm
@@ -17,14 +18,14 @@ model
 # %% [markdown]
 # Unless told otherwise,
 #
-# - components are lines in the covariates, `nm.Regression("1 + times_ms")`, whose shrinkage, a precision for each column, and noise
-#   scale are learnt from all components; `nm.Gaussian()` gives components of constant mean;
-# - with one number as covariate the kernel is `nm.SquaredExponential(nm.PerAtom((0.02, 0.04, 0.08, 0.16)))`: every atom has a width of its own
-#   among these, in units of the range of the covariate, so that wide atoms serve where the density changes slowly and narrow ones where it
-#   changes fast; atoms can be at 40 places, equally spaced over the covariate;
-# - with several covariates, or a factor, it is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see below; and
-#   components have, beside the lines, squares of up to 20 numbers, of which most are shrunk to nothing, in tables of up to 2,000 rows,
-#   and products of up to 5 numbers in tables of up to 200 rows.
+# - components are lines in the covariates, `nm.Regression("1 + times_ms")`, whose shrinkage, a precision for each column, and noise scale
+#   are learnt from all components; `nm.Gaussian()` gives components of constant mean.
+# - with one number as covariate the kernel is `nm.SquaredExponential(nm.PerAtom((0.02, 0.04, 0.08, 0.16)))`: every atom has a width of its
+#   own among these, in units of the range of the covariate. Wide atoms serve where the density changes slowly, narrow ones where it changes
+#   fast. Atoms can be at 40 places, equally spaced over the covariate.
+# - with several covariates, or a factor, the kernel is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see
+#   below. With one response, components have curvature beside the lines: the squares of the numbers, if there are at most 20 numbers and at
+#   most 2,000 rows, and their products, if there are at most 5 numbers and at most 200 rows. Most of these are shrunk to nothing.
 
 # %%
 fit = model.fit(rng=1)
@@ -103,12 +104,13 @@ fits["shared, sampled"].diagnostics().round(3)
 # | `Box(width)` | 0 within the width, nothing beyond |
 # | `Matching(rho)` | 0 for the same category, log rho for another |
 #
-# With several covariates, or a factor, the default is `nm.SparseProduct()`: an atom's kernel is a product over those covariates that it uses,
-# squared exponentials of numbers and matching of categories, and which ones these are is sampled. `kernels=` gives a covariate another kernel.
-# One of the kernels above, such as `nm.SquaredExponential()`, serves all numeric covariates as a product over them, with one width or one
-# each, and `nm.Product` gives each covariate a kernel of its own; there every atom depends on all covariates. Factors enter the weights, and
-# with `nm.SparseProduct()`, one response and up to 40 levels in all the lines too, which their levels shift as groups do in a random-effects
-# model. The order of an ordered categorical is not used; give its codes as a number for that.
+# With several covariates, or a factor, the default is `nm.SparseProduct()`: an atom's kernel is a product over those covariates that it
+# uses, squared exponentials of numbers and matching of categories, and which ones these are is sampled. `kernels=` gives a covariate
+# another kernel. One of the kernels above, such as `nm.SquaredExponential()`, serves all numeric covariates as a product over them, with
+# one width or one each, and `nm.Product` gives each covariate a kernel of its own; there every atom depends on all covariates. Factors
+# enter the weights. With `nm.SparseProduct()`, one response and at most 40 levels of all factors together they enter the lines as well:
+# each level shifts the line, as groups do in a random-effects model. The order of an ordered categorical is not used; give its codes as a
+# number for that.
 
 # %%
 import numpy as np
@@ -121,16 +123,17 @@ by_drug = nm.fit("response ~ dose + drug", doses, rng=1)
 by_drug.predict({"dose": [2, 8, 2, 8], "drug": ["a", "a", "b", "b"]}, rng=1)
 
 # %% [markdown]
-# The true means are 0.4, 1.6, 2 and 8. How much more does drug b do than drug a, at a dose of 5? The truth is 4:
+# The true means are 0.4, 1.6, 2 and 8. The warning says that two minutes were too short for these chains, and how to go on; until they
+# agree the bands are rough. How much more does drug b do than drug a, at a dose of 5? The truth is 4:
 
 # %%
 by_drug.contrasts({"drug": ["a", "b"], "dose": 5}, rng=1)
 
 # %% [markdown]
-# `importance()` says how much each covariate matters: `use` is the share of rows whose cluster depends on it by the kernel, `inclusion` the
-# chance, learnt from the data, that an atom depends on it, `effect` how far it moves the mean, `effect_q05` and `effect_q95` how far it
-# moves the 5% and the 95% quantile, and `rhat` the larger R-hat of use and inclusion. `plot("importance")` draws it, and
-# [Several covariates](papers/several_covariates.md) goes through an analysis.
+# `importance()` says how much each covariate matters. `use` is the share of rows whose cluster depends on it by the kernel, `inclusion` the
+# chance, learnt from the data, that an atom depends on it. `effect` is how far it moves the mean, `effect_q05` and `effect_q95` how far it
+# moves the 5% and the 95% quantile. `rhat` is the larger R-hat of use and inclusion. `plot("importance")` draws it, and [Several
+# covariates](papers/several_covariates.md) goes through an analysis.
 
 # %%
 by_drug.importance().round(2)
@@ -164,8 +167,8 @@ scores = {"true density": np.log(truth.density(held_out["time"], held_out["y"]))
 pd.Series(scores, name="held-out log density a row").round(3)
 
 # %% [markdown]
-# The fit may score higher than the truth by chance, as only a tenth of the rows is held out. `log_density(average="log")` is the mean of the logarithms
-# over draws, as the paper reports, and no greater than the logarithm of the mean density:
+# The fit may score higher than the truth by chance, as only a tenth of the rows is held out. `log_density(average="log")` is the mean of
+# the logarithms over draws, which Foti and Williamson report; it is no greater than the logarithm of the mean density:
 
 # %%
 dynamic.log_density(held_out, average="log").mean().round(3)
@@ -173,9 +176,10 @@ dynamic.log_density(held_out, average="log").mean().round(3)
 # %% [markdown]
 # ## How well does it predict?
 #
-# The table compares mean log densities of held-out rows, in nats, of standardised responses: density regression by its defaults, Gaussian process
-# regression (GP) with one noise variance and with one that changes with the covariates, and a mixture of covariates and response together,
-# conditioned on the covariates (`python -m benchmarks.density_regression --json vignettes/results/density_regression.json`). The data are
+# The table compares mean log densities of held-out rows, in nats, of standardised responses. The methods are density regression by its
+# defaults, Gaussian process regression (GP) with one noise variance and with one that changes with the covariates, and a mixture of
+# covariates and response together, conditioned on the covariates. They are measured by
+# `python -m benchmarks.density_regression --json vignettes/results/density_regression.json`. The data are
 #
 # | name | data |
 # |---|---|

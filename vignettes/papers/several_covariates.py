@@ -23,11 +23,11 @@
 # - A number has squared exponential kernels, at eleven places and of four widths. Distances are measured half by range and half by rank, so
 #   that neither a long tail nor a heap of equal values takes all places.
 # - A factor has a kernel that is 1 at one level and small at the others, so that atoms can be for one level.
-# - Lines are in all covariates, and in tables of up to 2,000 rows in the squares of up to 20 numbers too, each about the middle of its
-#   range; in tables of up to 200 rows, which have few components, in the products of up to 5 numbers too.
-#   How far coefficients are from zero is learnt column by column, from all components, and so is how large the noise is; a column
-#   that does not matter is shrunk towards zero. The levels of a factor, up to 40 in all, shift the lines, by effects
-#   whose spread is learnt for all levels of the factor together, as random effects are.
+# - Lines are in all covariates. Where there are at most 20 numbers and at most 2,000 rows, they are in the squares of the numbers too, each
+#   about the middle of its range; where there are at most 5 numbers and at most 200 rows, in their products as well. How far coefficients
+#   are from zero is learnt column by column, from all components, and so is how large the noise is; a column that does not matter is shrunk
+#   towards zero. The levels of factors, at most 40 in all, shift the lines, by effects whose spread is learnt for all levels of a factor
+#   together, as random effects are.
 #
 # Chains start from [variational fits](variational_regression.md), each from one of its own. The formulae of the sampler are in
 # [Mathematics](../site/pages/mathematics.md).
@@ -319,16 +319,16 @@ shown_bands = "\n".join(lines)
 # {sampled}
 #
 # R-hat is below {limit} in all splits on {", ".join(agree) or "no table"}, and not on {", ".join(open_) or "none"}. Where it is not, chains
-# are at different sets of atoms, and do not exchange them in the time given. By Jensen's inequality the log density by the draws of all
-# four chains is no less than that of single chains on average, up to Monte Carlo error, as each is by 1,000 draws at most; by how much it
-# is more says how far chains differ in what they predict. It is most on {most}, {gain.loc[most, "mean"]:.3f} ± {gain.loc[most, "sem"]:.3f}
+# are at different sets of atoms, and do not exchange them in the time given. The log density by the draws of all four chains is at least
+# the average of those of single chains (Jensen's inequality), up to Monte Carlo error, as each is computed from 1,000 draws at most. The
+# gain shows how far chains differ in what they predict. It is most on {most}, {gain.loc[most, "mean"]:.3f} ± {gain.loc[most, "sem"]:.3f}
 # nats a row, and less than a hundredth on {int((gain["mean"] < 0.01).sum())} of {len(gain)} tables. So chains that disagree by R-hat differ
 # little in what they predict, and all four are to be used. Credible bands of such a fit are approximate: coverage in the table above is of
 # new rows, not of curves.
 #
-# Of curves it is measured where the mean is known: a wave in x1 whose size is x2, and two covariates that do not matter; x1 has a gap.
-# {measured["sets"]} tables of each size, {measured["seconds"]:.0f} s of sampling each, 90% bands of the mean (`python -m benchmarks.bands
-# four --sizes 100 400 --seconds 20`):
+# The coverage of curves is measured on simulated data with a known mean: a wave in x1 whose size is x2, and two covariates that do not
+# matter; x1 has a gap. {measured["sets"]} tables of each size, {measured["seconds"]:.0f} s of sampling each, 90% bands of the mean
+# (`python -m benchmarks.bands four --sizes 100 400 --seconds 20`):
 #
 # {shown_bands}
 #
