@@ -26,14 +26,14 @@ model
 model.prior_n_clusters().head(8).round(3)
 
 # %% [markdown]
-# This mass makes the prior expect three clusters among so many rows:
+# The mass at which a Dirichlet process expects three clusters among the 272 rows:
 
 # %%
 round(nm.mass_for_clusters(3, n=len(faithful)), 3)
 
 # %% [markdown]
-# The fit takes a few seconds. It has four chains by default; the same seed gives the same draws, bit for bit.
-# How many there are depends on the machine where the limit of two minutes ends the fit; `draws=1000` fixes their number.
+# By default a fit has four chains, which run until they agree, for two minutes at most. The same seed gives the same draws, bit for bit.
+# Where the time limit ends the run, the number of draws depends on the machine; `draws=1000` fixes it.
 
 # %%
 fit = model.fit(rng=1)

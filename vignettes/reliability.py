@@ -1,5 +1,11 @@
 """Long runs, and what goes wrong.  `make docs` runs this script and writes docs/reliability.md."""
 
+# %% [markdown]
+# # Long runs, and what goes wrong
+#
+# **What if a run is long, or is ended before its time?** It can be continued from what it has left, to the same bits. The example is a small
+# mixture, and files go to an empty folder:
+
 # %%
 import os
 import tempfile
@@ -10,12 +16,10 @@ os.chdir(tempfile.mkdtemp())
 model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
 
 # %% [markdown]
-# # Long runs, and what goes wrong
-#
 # ## How long
 #
-# By default chains run until they agree, which means that the smallest effective sample size of what is reported is 400 and the largest
-# R-hat 1.01, or for two minutes. Each chain keeps at most 1,000 draws: when there are more, every second one is dropped and `thin` doubles.
+# By default chains run until they agree, which means that the effective sample sizes of what is reported are at least 400 and R-hats at
+# most 1.01, or for two minutes. Each chain keeps at most 1,000 draws: when there are more, every second one is dropped and `thin` doubles.
 # The same seed gives the same draws, and they are the same to the bit as those of a run with that number of draws and that thinning.
 
 # %%

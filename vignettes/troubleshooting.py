@@ -5,8 +5,9 @@
 #
 # ## "Do not trust ...": what now?
 #
-# Every fit ends with a verdict: **agree** (largest R-hat at most 1.01, at least 400 effective draws), **nearly agree**, or **do not trust**,
-# for curves and densities **chains differ** (R-hat above 1.05, or fewer than 100 effective draws). The last comes with a warning. This run is too short on purpose:
+# Every summary ends with a verdict. **Agree**: R-hat is at most 1.01, and there are at least 400 effective draws. **Do not trust**, for
+# curves and densities **chains differ**: R-hat is above 1.05, or there are fewer than 100 effective draws; a warning says so too. **Nearly
+# agree** is what lies between these. This run is too short on purpose:
 
 # %%
 import nrmmix as nm
@@ -42,15 +43,16 @@ fit.partition().n_clusters, round(float(fit.draws["n_clusters"].mean()), 1)
 # %% [markdown]
 # ## There are far too many clusters
 #
-# Rounded or repeated values, a skew response (try `log(y)`), or a prior scale that is far from the data. A mixture finds what Gaussians need,
-# not what a reader would count. See [Sensitivity to priors](sensitivity.md).
+# The usual causes are rounded or repeated values, a skew response (try `log(y)`), or a prior scale that is far from the data. A mixture of
+# Gaussians has as many clusters as the density needs, which are not the groups that a reader would count. See [Sensitivity to
+# priors](sensitivity.md).
 #
 # ## It is slow
 #
 # - The first fit compiles, once on a machine; `nrmmix warmup` does all of it ahead.
-# - Chains run in threads, one for each of up to four cores.
-# - From some ten thousand rows on think of `method="memoized_vb"`, which needs few passes over the rows, and compare it with chains on a sample;
-#   see [Variational inference](variational.md).
+# - Chains run in threads, as many at once as there are cores.
+# - From ten thousand rows or so on, consider `method="memoized_vb"`, which needs few passes over the rows, and compare it with chains on a
+#   sample; see [Variational inference](variational.md).
 # - Many covariate values make density regression slow: `kernel=nm.SquaredExponential(groups=200)` puts them in bins.
 #
 # ## It takes too much memory
@@ -60,8 +62,9 @@ fit.partition().n_clusters, round(float(fit.draws["n_clusters"].mean()), 1)
 #
 # ## Two runs differ
 #
-# Without `rng=` each fit takes a new seed, which `fit.seed` has. With it draws are the same to the bit, whatever the number of cores, on the same
-# kind of processor and the same versions.
+# Without `rng=` each fit takes a new seed, which `fit.seed` has. With it draws are the same to the bit, whatever the number of cores, on
+# the same kind of processor and with the same versions. How many draws there are depends on the speed of the machine where a time limit
+# ends the run, as it may by default; `draws=` fixes their number.
 #
 # ## A row or a column was dropped
 #
