@@ -1,16 +1,17 @@
 """The command line.  `make docs` runs this script and writes docs/command_line.md."""
 
-# %%
-import os
-import tempfile
-
-os.chdir(tempfile.mkdtemp())
-
 # %% [markdown]
 # # Command line
 #
 # Results go to standard output, messages to standard error. The exit status is 0 for a result, 1 for a failure on the way, 2 for input that
 # cannot be used, 130 for an interrupt before the first draw, and 143 or 129 where SIGTERM or SIGHUP has ended the sampling.
+# The commands of this page run in an empty folder:
+
+# %%
+import os
+import tempfile
+
+os.chdir(tempfile.mkdtemp())
 
 # %% [bash]
 # nrmmix --help
@@ -24,8 +25,8 @@ os.chdir(tempfile.mkdtemp())
 # ls
 
 # %% [markdown]
-# `--data` takes the name of a data set, a file (csv, compressed or not, Parquet, `.npy`), or `-` for csv from standard input. What a method needs in
-# memory is read. `nrmmix fit --help` has all options:
+# `--data` takes the name of a data set, a file (csv, compressed or not, Parquet, `.npy`), or `-` for csv from standard input. Files are
+# read into memory where the method needs all rows there. `nrmmix fit --help` has all options:
 
 # %% [bash]
 # nrmmix fit --help
@@ -52,8 +53,8 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## Fits compared
 #
-# By the log density that each gives to rows that it has not seen, as `nm.compare` does; without `--data` the rows that were fitted are left out
-# in turn.
+# `nrmmix compare` goes by the log density that each fit gives to rows that it has not seen, as `nm.compare` does; without `--data` the rows
+# that were fitted are left out in turn.
 
 # %% [bash]
 # nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel se --width 0.05 --draws 1000 --thin 20 --seed 1 --save se.npz > se.txt
@@ -63,8 +64,9 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## For other programs
 #
-# With `--json`, `fit`, `resume`, `summary`, `predict`, `compare` and `datasets` print JSON: of a fit one object with `fit` (the whole in one row),
-# `estimates` (with their diagnostics), `clusters` of the point estimate and `notes`, the verdict last; of tables a list of rows. What is no number is null.
+# With `--json`, `fit`, `resume`, `summary`, `predict`, `compare` and `datasets` print JSON. A fit is one object with `fit` (the whole in
+# one row), `estimates` (with their diagnostics), `clusters` of the point estimate and `notes`, the verdict last. A table is a list of rows.
+# Numbers that are missing or not finite are null.
 
 # %% [bash]
 # nrmmix summary se.npz --json | head -n 30
@@ -93,8 +95,9 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## Compile once
 #
-# The first fit on a machine compiles for 18 to 38 seconds, and what is asked of it afterwards for a few more. `nrmmix warmup` compiles ahead of
-# time all that fits, predictions, pictures and searches call, in as many processes as there are cores, at most four, and says how long it took.
+# The first fit on a machine compiles for 18 to 38 seconds, and the first predictions and pictures for a few more. `nrmmix warmup` compiles
+# ahead of time all that fits, predictions, pictures and searches call, in as many processes as there are cores, at most four, and says how
+# long it took.
 #
 # What is compiled is kept in the folder that `NUMBA_CACHE_DIR` names; without it beside the source where that may be written, else in the user's
 # cache folder. Code that lies beside the source serves all who may read it: whoever builds an image of a machine, or installs for several
