@@ -62,15 +62,15 @@ print("nrmmix", nm.__version__, "| numba", numba.__version__, "| numpy", numpy._
 # %% [markdown]
 # ## Citing
 #
-# `CITATION.cff` in the repository has the software and the papers of the methods. Cite the software with its version, and the paper of the method
-# that you ran: `fit.method` names it.
+# `CITATION.cff` in the repository has the software and the four papers whose experiments are repeated here. Cite the software with its
+# version, and the paper of the method that you ran, which `fit.method` names; for a density regression also that of the model.
 #
 # | method | paper |
 # |---|---|
 # | `gibbs` | Neal (2000), Markov chain sampling methods for Dirichlet process mixture models, JCGS 9; for other random measures Favaro & Teh (2013), MCMC for normalized random measure mixture models, Statistical Science 28 |
-# | `split_merge` | Jain & Neal (2004), A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model, JCGS 13 |
+# | `split_merge` | Jain & Neal (2004), A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model, JCGS 13; sequential proposals, which density regressions use, Dahl (2003), An improved merge-split sampler for conjugate Dirichlet process mixture models, Technical report 1086, University of Wisconsin |
 # | `bhc`, `ibhc` | Heller & Ghahramani (2005), Bayesian hierarchical clustering, ICML 22 |
 # | `tree`, `tree_published`, `ibhc_noisy` starts | Lee & Choi (2015), Tree-guided MCMC inference for normalized random measure mixture models, NIPS 28 |
-# | density regression by `slice`, `blocked`, `sngp` | Foti & Williamson (2012), Slice sampling normalized kernel-weighted completely random measure mixture models, NIPS 25 |
+# | density regression: the model, and `slice`, `blocked` and `sngp` | Foti & Williamson (2012), Slice sampling normalized kernel-weighted completely random measure mixture models, NIPS 25 |
 # | `permutation` | Liang, Jordan & Taskar (2007), A permutation-augmented sampler for DP mixture models, ICML 24 |
 # | `memoized_vb` | Hughes & Sudderth (2013), Memoized online variational inference for Dirichlet process mixture models, NIPS 26 |
