@@ -60,7 +60,7 @@ curve.contrasts({"income": [600, 1200]}, draws=200).round(0)
 # %% [markdown]
 # ## 3. Two covariates
 #
-# The default picture varies one covariate and holds the other; `surface` shows both.
+# The default picture varies one covariate and holds the other at its median; `surface` shows both.
 
 # %%
 iris = nm.datasets.load_iris()
@@ -73,7 +73,7 @@ two.plot("surface", draws=100)
 # %% [markdown]
 # ## 4. A factor
 #
-# Levels side by side, and what they differ by.
+# The levels side by side, and the differences between them.
 
 # %%
 factor = nm.fit("sepal_length_cm ~ species + sepal_width_cm", iris, rng=1)
@@ -123,8 +123,8 @@ counts.predict({"religious": ["1", "4"]}, given="religious").round(2)
 counts.plot("ppc", response="children")
 
 # %% [markdown]
-# The replicates show what the model misses: fewer women have one child, and more have two or six (which stands for more than five), than the
-# ranges of 90% hold. No mixture of Poisson laws is narrower than a Poisson law, and numbers of children are.
+# The replicates show what the model misses: fewer women of the data have one child than the 90% ranges of the replicates allow, and more
+# have two or six (six stands for more than five). No mixture of Poisson laws is narrower than a Poisson law, and numbers of children are.
 #
 # ## 7. Courses over time
 #
@@ -145,8 +145,8 @@ courses.parameters().round(2)
 # %% [markdown]
 # ## 8. Twenty thousand rows
 #
-# The RAND Health Insurance Experiment: visits to a doctor and number of chronic diseases. Of so many rows variational inference finds a fit in
-# seconds; its bands are narrower than those of chains.
+# The RAND Health Insurance Experiment: visits to a doctor and number of chronic diseases. For so many rows variational inference finds a
+# fit in seconds; its bands are narrower than those of chains.
 
 # %%
 rand = sets.randhie.load_pandas().data[["mdvis", "disea"]].astype({"mdvis": int})
@@ -188,7 +188,7 @@ with tempfile.TemporaryDirectory() as folder:
     print(page.name, f"{page.stat().st_size / 1e6:.1f} MB")
 
 # %% [markdown]
-# How well does it predict what it has not seen? Each row is left out in turn:
+# How well does the first fit of this page predict rows that it has not seen? Each row is left out in turn:
 
 # %%
 fit.loo()

@@ -3,8 +3,8 @@
 # %% [markdown]
 # # Variational inference beyond memory and beyond one process
 #
-# A variational fit goes through its rows in batches, and of a batch nothing is needed but sums. So the rows may stay in a file, or anywhere, and
-# the batches may be visited by several processes. Nothing of that changes a number: the results below are compared to the bit.
+# A variational fit goes through its rows in batches, and needs only sums over each batch. So the rows may stay in a file, or anywhere, and
+# the batches may be visited by several processes. None of this changes the results, which are compared to the bit below.
 #
 # ## A fit from a file
 
@@ -39,11 +39,11 @@ fit
 # | an object with `n_batches` and `load(b)`, which gives part `b` as a table or a sparse matrix | its own |
 # | a list of tables, or a function that begins anew with them whenever it is called | its own |
 #
-# Formulas work on all of them, as long as they learn nothing from the whole column (`scale`, splines). Before the fit the source is gone through
-# three times: for types, levels and gaps; to check, to count and for means; and for the squares about these. Default hyperparameters are taken from
-# them, and are those of a table in memory to the bit (with several responses to rounding; families such as `Poisson` and `Hurdle` go through it once
-# or twice more). In the model is no array as long as the data. Rows with missing values are dropped and counted, refused or
-# kept, as `missing=` says. Here the same fit from other sources:
+# Formulas work on all of them, as long as they learn nothing from the whole column (`scale`, splines). Before the fit the source is gone
+# through three times: for types, levels and gaps; to check, to count and for means; and for the squares about these. Default
+# hyperparameters are taken from them, and are those of a table in memory to the bit (with several responses to rounding; families such as
+# `Poisson` and `Hurdle` go through it once or twice more). The model holds no array as long as the data. Rows with missing values are
+# dropped and counted, refused or kept, as `missing=` says. Here the same fit from other sources:
 
 # %%
 class Source:
@@ -143,10 +143,11 @@ regression.predict(new, draws=100).assign(truth=truth).round(3)
 # The fit has not converged within its ten passes, and its bands take the division of the rows for given: they are too narrow, and not all of
 # them hold the truth, though the estimates are near it.
 #
-# Covariates are measured half by their ranks and half by their ranges. Both come from the pass that checks the source: the values of a covariate are
-# counted, exactly up to 200,000 of them, and of more the ranks are wrong by at most log2(n / 16384) / 32768 of the rows, 0.0002 for a million and
-# 0.0005 for 1e9. Levels of factors are those of all parts; a level that comes later, or a covariate that is another in a later pass, ends the fit
-# with its name and its rows. Checkpoints, `resume`, executors, saved fits and predictions to files are as above:
+# Covariates are measured half by their ranks and half by their ranges. Both come from the pass that checks the source. It counts the values
+# of a covariate exactly if there are at most 200,000 distinct ones. If there are more, ranks are wrong by at most log2(n / 16384) / 32768
+# of the rows, which is 0.0002 for a million rows and 0.0005 for 1e9. Levels of factors are those of all parts; a level that comes later, or
+# a covariate that is another in a later pass, ends the fit with its name and its rows. Checkpoints, `resume`, executors, saved fits and
+# predictions to files are as above:
 
 # %%
 again = nm.fit("y ~ x + t + group", rows, method=nm.MemoizedVB(starts=1, passes=10, components=40, round_size=2), rng=1)
@@ -160,8 +161,9 @@ abs(regression.elbo - again.elbo) < 1e-6, pd.read_parquet(written).head(2).round
 regression.importance(draws=20, rows=20)[["use", "effect", "effect_q05", "effect_q95"]].round(2)
 
 # %% [markdown]
-# `method="stochastic_vb"` takes steps towards one round of batches at a time, with a size that falls, in place of remembering the sums of all. It is
-# for what no pass ever ends of; where rows can be gone through ten times the memoized fit needs no step size and has an exact bound all along:
+# `method="stochastic_vb"` remembers no sums: after each round of batches it takes a step towards what that round says, and steps get
+# smaller. It is for data so large that no pass ends. Where rows can be gone through ten times, the memoized fit needs no step size and has
+# an exact bound all along:
 
 # %%
 options = {"starts": 1, "components": 40, "passes": 10}
@@ -174,8 +176,8 @@ pd.DataFrame({name: [one.elbo / n, one.log_density(fresh).mean()] for name, one 
 # %% [markdown]
 # ## New rows
 #
-# `update` adds rows to a fit whose own rows may be gone: they keep their probabilities of the components. Components that new rows alone are in can
-# be born. The bound is that of the rows seen.
+# `update` adds rows to a fit whose own rows may be gone: they keep their probabilities of the components. Components can be born that have
+# new rows alone. The bound is that of the rows seen.
 
 # %%
 new = pd.DataFrame(rng.normal(size=(2000, 2)) + [2.5, 16.0], columns=["a", "b"])
@@ -184,9 +186,9 @@ pd.DataFrame({name: [one.model.n_obs, one.n_clusters, one.elbo] for name, one in
              index=["rows", "clusters", "bound"])
 
 # %% [markdown]
-# In a density regression `update` has no births, but components that had no rows get some, and codes move as far as the sums over the earlier rows say
-# exactly what that gains. Covariates are measured as the first rows were. Given that, each step is coordinate ascent on the bound of all rows seen;
-# what differs from a fit of all rows is that earlier rows stay in their components.
+# In a density regression `update` has no births, but components without rows can get new ones, and codes move where the sums over the
+# earlier rows give the gain exactly. Covariates are measured as the first rows were. Given that, each step is coordinate ascent on the
+# bound of all rows seen; what differs from a fit of all rows is that earlier rows stay in their components.
 
 # %%
 more = regression.update(fresh)
@@ -364,5 +366,6 @@ pd.DataFrame({
 # - Density regression of several covariates needs `nm.SparseProduct()`, the default. Its `update` measures covariates as the first rows were, and the
 #   result has no rows to go back to: `importance` is refused there.
 # - What is drawn or asked row by row from a fit whose rows are not in memory needs `newdata=`: `simulate`, `augment`, pictures of the density.
-# - A part of an iterator that lies before the last one costs going through all before it again: an object with `load(b)` does not.
+# - An iterator cannot go back: to reach an earlier part, all parts before it are gone through again. An object with `load(b)` has no such
+#   cost.
 # - Rounds wait for their slowest batch; batches of less than 0.1 s lose to the scheduler.

@@ -68,7 +68,7 @@ fit.plot()
 # %% [markdown]
 # ## Regression
 #
-# In every component a line of its own: clusterwise regression.
+# Every component has a line of its own: clusterwise regression.
 
 # %%
 x = rng.uniform(0, 10, 300)
@@ -92,9 +92,9 @@ fit.plot()
 # %% [markdown]
 # ## Many responses at one point
 #
-# Expenses, rainfall or doses are often exactly 0, and otherwise numbers. A continuous family has no probability for such a point: in a `Hurdle`
-# every component has one, beside a family for the other responses. Distribution functions jump at the point, and simulated responses are there.
-# With a covariate kernel the probability depends on the covariate, as all of the distribution does:
+# Expenses, rainfall or doses are often exactly 0, and otherwise numbers. A continuous family has no probability for such a point: in a
+# `Hurdle` every component has one, beside a family for the other responses. Distribution functions jump at the point, and simulated
+# responses can lie exactly at it. With a covariate kernel the probability depends on the covariate, as all of the distribution does:
 
 # %%
 people = np.random.default_rng(1)
@@ -111,9 +111,8 @@ fit.predict({"age": [30, 50, 70]}, "exceedance", at=0.0).round(3)
 # ## Counts with exposure
 #
 # Visits in months under observation. Means and densities of predictions are those of the rows' own exposure. There is no negative binomial
-# family: its law is a mixture of Poisson laws whose rates are gamma, and so a mixture of Poisson components, which spreads more widely than one of
-# them, as overdispersed counts do, comes as near to it as the data say, or to whatever mixture of Poisson laws they are of. Counts that spread
-# less than a Poisson law have no family here but `nm.Categorical()`.
+# family. Its law is a mixture of Poisson laws whose rates are gamma, so a mixture of Poisson components fits such overdispersed counts, and
+# those of any other mixture of Poisson laws. Counts that spread less than a Poisson law have no family here but `nm.Categorical()`.
 
 # %%
 patients, truth, _ = nm.datasets.simulate_mixed(300, rng=1)

@@ -43,17 +43,17 @@ nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.resp
 # %% [markdown]
 # ## Names, powers and dates
 #
-# Write a column whose name is not a Python name as `Q("...")` in a formula; `family=`, `kernel=`, `response=`, `given=` and new data take its name
-# with or without `Q()`. Dates among the covariates become days since the first date of the training data, in new data too.
-# Numbers in place of dates in new data are such days already.
+# Write a column whose name is not a Python name as `Q("...")` in a formula; `family=`, `kernel=`, `response=`, `given=` and new data take
+# its name with or without `Q()`. Dates among the covariates become days since the first date of the training data, in new data too. Numbers
+# given in place of dates in new data are taken to be such days.
 
 # %%
 ozone = pd.DataFrame({"Solar.R": [190.0, 118, 149, 313, 299, 99], "day": pd.date_range("1973-05-01", periods=6)})
 nm.Model('Q("Solar.R") ~ day', ozone, family={"Solar.R": nm.Gaussian()})
 
 # %% [markdown]
-# In formulas a power of one term is that term, as `x:x` is `x`, so `x**2` is an error that names `I(x**2)`. Words from the formulas of other
-# packages give an error that names the nearest of ours.
+# Powers in formulas are of sums of terms, and a power of one term is that term, as `x:x` is `x`. So `x**2` is an error, which names
+# `I(x**2)`. Words from the formulas of other packages give an error that names the nearest of ours.
 
 # %% raises
 nm.Model("accel_g ~ times_ms + times_ms**2", mcycle)
@@ -86,11 +86,12 @@ visits = np.where(np.arange(120) < 90, 0.0, np.linspace(1, 12, 120))
 nm.Model("visits ~ 1", {"visits": visits}).n_obs
 
 # %% [markdown]
-# Typing errors and codes for missing values would set the scale of default priors and the range of covariates. A warning names values that lie
-# far from all others (ten quartile ranges beyond a quartile, and ten times as far as any value before them), and defaults are computed from the
-# other values. The rows still count, and are clusters of their own where nothing is near them. Long tails and small distant groups are left alone.
-# Two more warnings ask about rows that are the same as others in all that the formula names, as a join or a bootstrap leaves them, where these are
-# half of the rows or more, and about factors with more levels than half of the rows, as the number of a patient has.
+# Typing errors and codes for missing values would set the scale of default priors and the range of covariates. A warning names values that
+# lie far from all others (ten quartile ranges beyond a quartile, and ten times as far as any value before them), and defaults are computed
+# from the other values. The rows still count, and are clusters of their own where nothing is near them. Long tails and small distant groups
+# are left alone. Two more warnings are about repeated rows and about factors. The first is given where half of the rows or more are the
+# same as others in all columns of the formula, as after a join or a bootstrap; the second where a factor has more levels than half of the
+# rows, as the number of a patient has.
 
 # %%
 coded = mcycle.copy()

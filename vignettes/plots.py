@@ -79,7 +79,7 @@ several.plot("contrasts", values={"species": ["setosa", "versicolor", "virginica
 # %% [markdown]
 # ## Times until an event
 #
-# `survival` draws the probability of more than each time, beside the curve of Kaplan and Meier, which assumes nothing;
+# `survival` draws the probability of surviving each time, beside the Kaplan-Meier curve, which assumes nothing of its form;
 # [Survival](survival.md) goes through such a fit.
 
 # %%
@@ -115,7 +115,7 @@ regression.plot("clusters")
 pair.plot("similarity")
 
 # %% [markdown]
-# How far the draws leave open to which cluster a row belongs:
+# How uncertain it is to which cluster a row belongs:
 
 # %%
 pair.plot("uncertainty")

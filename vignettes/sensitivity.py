@@ -17,8 +17,9 @@ default = nm.Model("velocity_km_s ~ 1", galaxy)
 default
 
 # %% [markdown]
-# The default, two other masses, and two changes of the base measure, the prior of the components: a tenth of the prior scale of their variances,
-# and a tenth of the prior variance of their means (`r` is the precision of the mean in units of that of the rows).
+# Beside the default there are two other masses, and two changes of the base measure, which is the prior of the components: a tenth of the
+# prior scale of their variances, and a tenth of the prior variance of their means. (`r` is the precision of the mean in units of that of
+# the rows.)
 
 # %%
 scale, r = default.family.scale, default.family.r

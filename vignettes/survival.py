@@ -3,9 +3,10 @@
 # %% [markdown]
 # # Survival
 #
-# The table has 69 patients of the Stanford heart transplant programme: the days from the operation to death or, for those alive at the end of the
-# study, the days until then, which are right-censored: only a lower limit of the survival time is known (Miller 1976, Biometrika 63; the data set
-# `heart` of statsmodels). **How much does the age at the operation matter for the chance to live another year?**
+# The table has 69 patients of the Stanford heart transplant programme (Miller 1976, Biometrika 63; the data set `heart` of statsmodels):
+# the days from the operation to death. For those alive at the end of the study it has the days until then; they are right-censored, which
+# means that only a lower limit of the survival time is known. **How much does the age at the operation matter for the chance to live
+# another year?**
 
 # %%
 import numpy as np

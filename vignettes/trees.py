@@ -6,13 +6,13 @@
 # A tree over rows stands for many partitions at once: every way of cutting it into subtrees is one. Bayesian hierarchical clustering for
 # normalized random measures (Lee & Choi 2015) weighs them. Given the latent variable u of the measure, the joint density of the rows and a
 # partition is a product over clusters, and the factor of a cluster c is its potential φ(h). A tree t is either one cluster or falls apart
-# into its two subtrees, so its potential is a sum of both (their equation 8),
+# into its two subtrees, so its potential is the sum of two terms (their equation 8),
 #
 #     φ(t) = φ(h) + φ(left) φ(right)      and      d(left, right) = φ(left) φ(right) / φ(h)
 #
 # is the dissimilarity of the two subtrees (equation 9): the odds that they are not one cluster. Where d > 1 they are better kept apart. The
-# potential of a whole tree is the sum of the joint over all partitions of the tree, which are some of all partitions, so that it bounds
-# log p(X, u) from below (equation 10).
+# potential of a whole tree is the sum of the joint density over the partitions that are cuts of the tree. These are only some of all
+# partitions, so its logarithm is a lower bound of log p(X, u) (equation 10).
 #
 # Trees have three uses here: to search for one good partition, to begin chains, and to guide Metropolis-Hastings proposals. All need
 # component parameters that are integrated out; `model.methods()` says whether a model suits.
@@ -166,7 +166,8 @@ fit.proposals().round(3)
 # %% [markdown]
 # Most splits are refused, as they should be: twelve of the fourteen groups are clusters beyond doubt.
 #
-# Nearer clusters are easier for the others too. Twelve groups in the plane, and a thirteenth 3.5 standard deviations from the first:
+# Nearer clusters are easier for Gibbs sampling and split-merge too. Twelve groups in the plane, and a thirteenth 3.5 standard deviations
+# from the first:
 
 # %%
 groups = np.repeat(np.arange(13), 40)

@@ -40,8 +40,8 @@ fit.plot("density")
 fit.predict(faithful.head(4), kind="cluster")
 
 # %% [markdown]
-# `fit.responsibilities()` are the probabilities of the components, row by row, and `fit.weights` what is expected of their weights, -1 standing
-# for all components that no row is in.
+# `fit.responsibilities()` gives the probabilities of the components, row by row, and `fit.weights` their expected weights; -1 stands for
+# all components without rows.
 
 # %%
 fit.weights.round(3)
