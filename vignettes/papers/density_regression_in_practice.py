@@ -102,9 +102,9 @@ engel.assign(elpd=loo.rows["elpd"].to_numpy()).nsmallest(3, "elpd").round(1)
 # %% [markdown]
 # ## Beside models that assume more
 #
-# The same rows, divided at random into tenths that are predicted from the others: a line with normal noise, a spline with normal noise,
-# a Gaussian process with normal noise, the mixture of income and expenditure together, conditioned on income, and density regression,
-# all of the logarithms; and line and density regression of francs. The score is the mean log density of francs of a row that the fit has not seen.
+# The same rows, divided at random into tenths that are predicted from the others: a line, a spline and a Gaussian process, each with normal
+# noise, the mixture of income and expenditure together, conditioned on income, and density regression. All are fitted to logarithms; a line
+# and density regression are fitted to francs as well. The score is the mean log density of francs of a row that the fit has not seen.
 
 # %%
 class GaussianProcess:

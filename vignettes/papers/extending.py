@@ -3,9 +3,9 @@
 # %% [markdown]
 # # Extending nrmmix
 #
-# What the package has is a starting point: a prior of partitions, a move of a chain, a covariate kernel, a component family and a
-# picture can each be plugged in from outside, as a class or a function of a few lines. Everything around it (formulas, the other
-# samplers, predictions, diagnostics, reports) then works with it. All names that this needs are in `nrmmix.extending`.
+# A prior of partitions, a move of a chain, a covariate kernel, a component family and a picture can each be plugged in from outside the
+# package, as a class or a function of a few lines. Everything around it (formulas, the other samplers, predictions, diagnostics, reports)
+# then works with it. All names that this needs are in `nrmmix.extending`.
 #
 # What runs in inner loops is compiled: an *entry point* is a function of plain loops over arrays, under `@entry(...)` with its type,
 # that gives back a status. What runs once is Python.
@@ -96,9 +96,9 @@ class Backwards(extending.Move):
 backwards = total_variation(model, [Backwards()])
 
 # %% [markdown]
-# Is such a test worth anything? Here is a sweep with a mistake that is easy to make. To leave alone what is alone looks harmless, as
-# every row that *is* drawn is drawn from its full conditional. But whether a row is drawn now depends on where it is, and clusters of
-# one row are entered more often than left.
+# Is such a test worth anything? Here is a sweep with a mistake that is easy to make. It skips rows that are alone in their cluster, which
+# looks harmless, as every row that *is* drawn is drawn from its full conditional. But whether a row is drawn now depends on where it is,
+# and clusters of one row are entered more often than left.
 
 # %%
 @entry(MOVE_T)
@@ -230,11 +230,11 @@ pd.DataFrame({name: {"elpd": score.elpd, "error": score.se} for name, score in s
 # %% [markdown]
 # ## A component family
 #
-# A family has the most to say, as it works on sufficient statistics within every sampler: how a row enters and leaves a cluster, the log
-# predictive density of a row in all clusters, the marginal, a draw of the parameters; and in Python its hyperparameters, names and
-# distributions. The file `tests/support/exponential_family.py` of the source is one for waiting times, and `tests/test_outside_family.py`
-# holds it against enumeration; `CONTRIBUTING.md` goes through its parts. It is then used like the package's own, alone or as one column of
-# several: `family={"wait": Exponential(), "z": nm.Gaussian()}`.
+# A family needs the most code, as it works on sufficient statistics within every sampler. Its entry points say how a row enters and leaves
+# a cluster, the log predictive density of a row in all clusters, the marginal, and how parameters are drawn; its methods in Python give
+# hyperparameters, names and distributions. The file `tests/support/exponential_family.py` of the source is one for waiting times, and
+# `tests/test_outside_family.py` holds it against enumeration; `CONTRIBUTING.md` goes through its parts. It is then used like the package's
+# own, alone or as one column of several: `family={"wait": Exponential(), "z": nm.Gaussian()}`.
 #
 # ## A picture
 #

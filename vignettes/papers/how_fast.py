@@ -123,11 +123,13 @@ curves.round(2)
 # %% [prose]
 # Milliseconds a sweep. From {curves.index[0]:,} to {curves.index[-1]:,} rows a sweep with widths of atoms takes
 # {curves.iloc[-1]['of atoms'] / curves.iloc[0]['of atoms']:.1f} times as long, and one with a sampled width
-# {curves.iloc[-1]['one, sampled'] / curves.iloc[0]['one, sampled']:.1f} times. Widths of atoms are a fixed set, so the kernel is evaluated once, before the
-# first sweep. A width that is sampled is tried several times a sweep, in a slice as wide as slices were in tuning: the kernel's logarithm is linear in a
-# power of the width, so a trial scales a matrix that all chains share, and the sums of its rows that are kept. Such sweeps cost
-# {(curves['one, sampled'] / curves['fixed']).min():.1f} to {(curves['one, sampled'] / curves['fixed']).max():.1f} times those of a fixed width. A kernel that is 0 beyond its width has no such form: each trial evaluates it
-# anew, and sweeps cost {(curves['one, compact'] / curves['fixed']).min():.1f} to {(curves['one, compact'] / curves['fixed']).max():.1f} times those of a fixed width.
+# {curves.iloc[-1]['one, sampled'] / curves.iloc[0]['one, sampled']:.1f} times. Widths of atoms are a fixed set, so the kernel is evaluated
+# once, before the first sweep. A sampled width is updated by slice sampling, which tries several values a sweep. The kernel's logarithm is
+# linear in a power of the width, so that a trial need only scale a matrix that all chains share, and the row sums that are kept of it. Such
+# sweeps cost {(curves['one, sampled'] / curves['fixed']).min():.1f} to {(curves['one, sampled'] / curves['fixed']).max():.1f} times those
+# of a fixed width. A kernel that is 0 beyond its width has no such form: each trial evaluates it anew, and sweeps cost
+# {(curves['one, compact'] / curves['fixed']).min():.1f} to {(curves['one, compact'] / curves['fixed']).max():.1f} times those of a fixed
+# width.
 #
 # ## Variational inference
 #

@@ -273,11 +273,11 @@ means = {kernel: np.array([row["mean"] for row in bands if row["kernel"] == kern
 gaps = {kernel: float(np.ptp(found, axis=0).max()) for kernel, found in means.items()}
 
 # %% [prose]
-# Mean (solid) and 95% interval (dashed) of the predictive distribution of the microwave background, one split of rows; grey, the mean and the
-# middle 95% of the data at each stamp. As in the paper the squared
-# exponential kernel gives smoother curves. Means of the samplers differ by at most {gaps['SE']:.2f} with it and {gaps['box']:.2f} with the box kernel; they are for one
-# posterior, but for the finite measure, so that a large difference is one of chains that have not converged: components may
-# begin and end at any stamp, and to move such an edge many rows must move at once.
+# Mean (solid) and 95% interval (dashed) of the predictive distribution of the microwave background, one split of rows; grey, the mean and
+# the middle 95% of the data at each stamp. As in the paper the squared exponential kernel gives smoother curves. Means of the samplers
+# differ by at most {gaps['SE']:.2f} with it and {gaps['box']:.2f} with the box kernel; they are for one posterior, but for the finite
+# measure. So a large difference means that chains have not converged: components may begin and end at any stamp, and to move such an edge
+# many rows must move at once.
 #
 # ## Differences from the paper
 #

@@ -7,12 +7,12 @@
 #
 # M. C. Hughes and E. B. Sudderth, *Memoized online variational inference for Dirichlet process mixture models*, NIPS 2013.
 #
-# Full variational inference looks at all rows before it changes a component. Stochastic inference changes components after every batch,
-# by steps whose sizes somebody has to choose, and never knows its own bound. The paper's memoized inference keeps the sums of each batch,
-# takes the old ones off and adds the new ones when a batch is visited again: it moves after every batch, has no step sizes, and its bound
-# is that of all rows and never falls. Because the sums are there, it is cheap to ask what the bound would be if two components were one
-# (merges), or if one were several (births). [Variational inference](../variational.md) has the calls,
-# [Beyond memory](../beyond_memory.md) what happens when rows do not fit in memory; this page repeats the paper's experiments.
+# Full variational inference looks at all rows before it changes a component. Stochastic inference changes components after every batch, by
+# steps whose sizes somebody has to choose, and never knows its own bound. The paper's memoized inference keeps the sums of each batch; when
+# a batch is visited again, the old sums are taken off and the new ones added. So components change after every batch, there are no step
+# sizes, and the bound is that of all rows and never falls. Because the sums are there, it is cheap to ask what the bound would be if two
+# components were one (merges), or if one were several (births). [Variational inference](../variational.md) has the calls, [Beyond
+# memory](../beyond_memory.md) what happens when rows do not fit in memory; this page repeats the paper's experiments.
 #
 # ## A toy: patches with an edge
 #

@@ -36,10 +36,10 @@ pd.crosstab(labels, fit.partition().labels, rownames=["truth"], colnames=["clust
 # The printed model says how many clusters the prior expects before it sees the data. `nm.mass_for_clusters(expected, n)` gives the mass for
 # another number.
 #
-# Of five columns or more the scale of the clusters' covariances is part of what is sampled, one number for each column: draws are in
-# `fit.draws["scale"]`. A fixed number is right for some tables and wrong for others: a small share of the variances, which suits one or two
-# columns, makes pieces of a lump of ten independent columns, and a large one hides that columns are nearly dependent. A scale of your own
-# is `nm.Gaussian(scale=...)`, another law `nm.Gaussian(scale=nm.Gamma(shape, rate))`.
+# With five columns or more the scale of the clusters' covariances is sampled too, one number for each column; its draws are in
+# `fit.draws["scale"]`. A fixed number is right for some tables and wrong for others. A small share of the variances suits one or two
+# columns, but breaks a lump of ten independent columns into pieces; a large share hides that columns are nearly dependent. A scale of your
+# own is `nm.Gaussian(scale=...)`, another law `nm.Gaussian(scale=nm.Gamma(shape, rate))`.
 #
 # ## One lump
 

@@ -81,8 +81,8 @@ seconds = by(edges, "CPU s")
 theirs = next(name for name in seconds if name.startswith("bnpy"))
 
 # %% [prose]
-# The highest bounds of the two {"are the same in all eight digits that are kept" if gap == 0 else f"differ by {gap:.3g}"}: two programs that share no code compute
-# the same number. bnpy takes {seconds[theirs][0] / seconds["nrmmix"][0]:.1f} times our CPU seconds. Its last release is of 2022, and needs a function put back
-# that Python has given up.
+# The highest bounds of the two {"are the same in all eight digits that are kept" if gap == 0 else f"differ by {gap:.3g}"}: two programs
+# that share no code compute the same number. bnpy takes {seconds[theirs][0] / seconds["nrmmix"][0]:.1f} times our CPU seconds. Its last
+# release is of 2022, and needs a function that Python has since removed to be put back.
 #
 # Packages of R (BNPmix, dirichletprocess) were not at hand and are not compared.

@@ -360,7 +360,7 @@ table = claims.table([
 # %% [markdown]
 # ## Differences from the paper
 #
-# - Which start is panel a, b or c, and which numbers of true clusters are d to f, cannot be read from its text; here the starts are one cluster,
+# - Its text does not say which start is panel a, b or c, nor which numbers of true clusters are d to f. Here the starts are one cluster,
 #   sequential prediction and a cluster for each point, and the numbers 10, 40 and 80.
 # - "N(0, 2)" is taken as variance 2, and the prior "N(0, 100)" as variance 100. The mass has a Gamma(1, 1) prior and is sampled after
 #   every iteration, as in the paper, which does not give its prior. Curves show log p(X, partition) at mass 1.

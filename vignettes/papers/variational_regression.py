@@ -102,11 +102,11 @@ inside = [key for key in own.index if key[2] == "inside" and key in beside.index
 share, share_of_chains = (table.loc[inside, "coverage"].mean() for table in (own, beside))
 
 # %% [prose]
-# Bands of curves hold what one start takes for given, its codes, shrinkage and noise scale, and lack that rows could be divided otherwise than
-# some start has it. `python -m benchmarks.bands line wave step --method vb --draws 200` measures 90% bands of the mean, truth known, x uniform on
-# two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. In shape
-# `four`, {sets_of_four} tables each, two of four covariates matter. Inside the data bands hold the mean in {share:.2f} of all points where
-# chains do in {share_of_chains:.2f}.
+# Bands of curves are too narrow: each start takes its codes, shrinkage and noise scale for given, and divisions of the rows that no start
+# has found are left out. `python -m benchmarks.bands line wave step --method vb --draws 200` measures 90% bands of the mean, truth known, x
+# uniform on two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths.
+# In shape `four`, {sets_of_four} tables each, two of four covariates matter. Inside the data bands hold the mean in {share:.2f} of all
+# points where chains do in {share_of_chains:.2f}.
 #
 # {as_table}
 #
@@ -129,8 +129,8 @@ factor = mean_of.loc["merges and births", "cpu"] / mean_of.loc["neither", "cpu"]
 #
 # {as_table}
 #
-# With both the density of held-out rows changes by {change:+.3f} on average over these tables, for {factor:.1f} times the time; they are off by
-# default.
+# With both the log density of held-out rows changes by {change:+.3f} on average over these tables, for {factor:.1f} times the time; they
+# are off by default.
 #
 # ## What a row costs
 

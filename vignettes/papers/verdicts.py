@@ -31,15 +31,16 @@ sound, only_short = ~wrong & ~short, ~wrong & short
 of_false = fits.loc[fits["false"], "worth"]
 
 # %% [prose]
-# A fit is *wrong* where the posterior mean of a quantity that it reports (the number of clusters, hyperparameters, the log joint density, the
-# density at rows, curves) is further from that of the long run than {told["off"]} posterior standard deviations and {told["sure"]:.0f} standard errors of the
-# long run together. It is *short* where, by the autocorrelation in the long run, its draws are worth fewer than 100 effective draws of some quantity.
-# An *alarm* is a verdict that some quantity is not to be trusted, or that chains differ. An alarm is *missed* where a fit is wrong and there is none,
-# and *false* where a fit is neither wrong nor short.
+# A fit is *wrong* where the posterior mean of a quantity that it reports (the number of clusters, hyperparameters, the log joint density,
+# the density at rows, curves) differs from that of the long run by more than {told["off"]} posterior standard deviations plus
+# {told["sure"]:.0f} standard errors of the long run. It is *short* where, by the autocorrelation in the long run, its draws are worth fewer
+# than 100 effective draws of some quantity. An *alarm* is a verdict that some quantity is not to be trusted, or that chains differ. An
+# alarm is *missed* where a fit is wrong and there is none, and *false* where a fit is neither wrong nor short.
 #
-# Fits have 4 chains of {told["draws"]:,} draws, long runs of {told["long"]:,}. There are {len(fits)} fits of {len(names)} tables, simulated and real, by mixtures and
-# density regressions; the table below names them, and `TABLES` in `benchmarks/verdicts.py` makes them. The fits are of commits
-# {", ".join(fits["commit"].unique())}. Intervals are 95% intervals of Clopper and Pearson, as if fits of one table were independent.
+# Fits have 4 chains of {told["draws"]:,} draws, long runs of {told["long"]:,}. There are {len(fits)} fits of {len(names)} tables, simulated
+# and real, by mixtures and density regressions; the table below names them, and `TABLES` in `benchmarks/verdicts.py` makes them. The fits
+# are of commits {", ".join(fits["commit"].unique())}. Intervals are 95% intervals of Clopper and Pearson, as if fits of one table were
+# independent.
 #
 # - Missed alarms: {fits["missed"].sum()} of {wrong.sum()} wrong fits; among all fits {share(fits["missed"].sum(), len(fits))}.
 # - False alarms: {share(fits["false"].sum(), sound.sum())} of the fits that are neither wrong nor short.
