@@ -124,7 +124,8 @@ counts.plot("ppc", response="children")
 
 # %% [markdown]
 # The replicates show what the model misses: fewer women of the data have one child than the 90% ranges of the replicates allow, and more
-# have two or six (six stands for more than five). No mixture of Poisson laws is narrower than a Poisson law, and numbers of children are.
+# have two or six (the data have six where it was five or more). No mixture of Poisson laws is narrower than a Poisson law, and numbers of
+# children are.
 #
 # ## 7. Courses over time
 #

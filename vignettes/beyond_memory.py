@@ -262,14 +262,15 @@ of_visits = table(
 #
 # {of_lines}
 #
-# How many workers pay depends on what the process of the fit does between the rounds: CPU microseconds a row and pass of both, of density
-# regression in memory with six covariates, in 20 rounds of two batches:
+# How many workers are worthwhile depends on what the process of the fit does between the rounds. The table has the CPU microseconds a row
+# and pass of both, for density regression in memory with six covariates, in 20 rounds of two batches:
 #
 # {of_visits}
 #
-# By the clock, of {clock['rows']:,} rows and {clock['components']} components (medians of {regressions['settings']['runs']} runs), two threads are {clock['threads, times as fast']:.2f} times as
-# fast as one process; two processes that know nothing of each other do {clock['independent, times as fast']:.2f} times the work of one here. Two processes of a
-# Dask cluster on the same two cores are {clock['processes, times as fast']:.2f} times as fast as one: beside its visits a round has what it sends.
+# By the clock, of {clock['rows']:,} rows and {clock['components']} components (medians of {regressions['settings']['runs']} runs), two
+# threads are {clock['threads, times as fast']:.2f} times as fast as one process; two independent processes do
+# {clock['independent, times as fast']:.2f} times the work of one here. Two processes of a Dask cluster on the same two cores are
+# {clock['processes, times as fast']:.2f} times as fast as one: beside its visits a round has what it sends.
 #
 # ## A projection
 #
@@ -355,8 +356,8 @@ pd.DataFrame({
 }, index=pd.Index(workers, name="workers")).round(3)
 
 # %% [prose]
-# A visit is so short here ({65_536 * second_of_row:.1f} s a batch) that the scheduler's 5 ms a task are what is left with 100 workers: batches of more rows, `round_size=` as
-# many as workers, help where there is memory for them.
+# A visit is so short here ({65_536 * second_of_row:.1f} s a batch) that with 100 workers the scheduler's 5 ms a task dominate. Batches of
+# more rows help where there is memory for them, with a `round_size=` equal to the number of workers.
 
 # %% [markdown]
 # ## What it does not do

@@ -97,7 +97,7 @@ table.round(2)
 # (adjusted Rand index, 1 is the same). Report what all priors agree on, and report the number of clusters only together with the prior that it had.
 
 # %% [markdown]
-# Units are no prior opinion: the default base measure takes its location and scale from the data, so inches in place of centimetres for one column
+# Units do not matter: the default base measure takes its location and scale from the data, so inches in place of centimetres for one column
 # change nothing.
 
 # %%
@@ -117,9 +117,10 @@ diagonal = nm.fit(formula, iris, family=nm.Gaussian("diagonal"), rng=1)
 by_diagonal = adjusted_rand(iris["species"], diagonal.partition().labels)
 
 # %% [prose]
-# Agreement with the species: {full:.2f}. *Setosa* stands apart from the others by a wide gap; whether *versicolor* and *virginica* are two groups the four lengths
-# do not settle by themselves, and the picture above says so without knowing the species. The shape of the components matters more than the measure: with
-# `nm.Gaussian("diagonal")`, whose components cannot be tilted, there are {diagonal.partition().n_clusters} clusters and the agreement is {by_diagonal:.2f}.
+# Agreement with the species: {full:.2f}. *Setosa* stands apart from the others by a wide gap; the four lengths alone do not settle whether
+# *versicolor* and *virginica* are two groups, and the picture above says so without knowing the species. The shape of the components
+# matters more than the measure: with `nm.Gaussian("diagonal")`, whose components cannot be tilted, there are
+# {diagonal.partition().n_clusters} clusters and the agreement is {by_diagonal:.2f}.
 #
 # ## Second trap: components are not groups
 #
@@ -163,6 +164,6 @@ belongs.assign(log_density=fit.log_density(new)).round(3)
 # - the measure and its prior mean of K beside the posterior, and what changed under others;
 # - the point estimate with its loss and the bounds of its credible ball, not alone;
 # - which rows are undecided, from `fit.similarity()` or the purity in `fit.summary()`;
-# - the family, for clusters are what it calls so;
+# - the family, for it decides what a cluster is;
 # - the verdict on convergence: partitions that no chain visits leave no trace in R-hat, so begin chains in different ways
 #   ([Choosing a sampler](choosing_a_sampler.md)).

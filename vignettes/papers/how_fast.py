@@ -5,9 +5,9 @@
 # %% [markdown]
 # # How fast
 #
-# How long will a run take, and how much of that does the machine leave to be saved? This page answers both by measurement: sweeps by the
-# number of rows, clusters and columns, beside simpler loops; the other methods; density regression; variational passes; the first minute on a
-# new machine. The figures are those of two benchmarks, `benchmarks/how_fast.py` and `benchmarks/compare.py`, and were taken on one thread.
+# How long will a run take, and how near is that to what the machine can do? This page answers both by measurement: sweeps by the number of
+# rows, clusters and columns, beside simpler loops; the other methods; density regression; variational passes; the first minute on a new
+# machine. The figures are those of two benchmarks, `benchmarks/how_fast.py` and `benchmarks/compare.py`, and were taken on one thread.
 #
 # ## A Gibbs sweep
 #
@@ -63,10 +63,10 @@ table = table.assign(**{"frozen": table["floor"], "sweep / frozen": table["ns a 
 table[["n", "d", "K", "ms a sweep", "ns a pair", "frozen", "reading", "log and exp", "sweep / frozen"]].round(2).set_index("n")
 
 # %% [prose]
-# All begin at 50 clusters, or as many as the panel says, and keep those that the data support: {by_rows['n'].min():,} rows keep
-# {by_rows['K'].iloc[0]}. Apart from that a sweep is linear in the rows: a pair takes {flat:.2f} times as long among {large['n'].max():,} rows as
+# All begin at 50 clusters, or as many as the panel says, and keep those that the data support: {by_rows['n'].min():,} rows
+# keep {by_rows['K'].iloc[0]}. Apart from that a sweep is linear in the rows: a pair takes {flat:.2f} times as long among {large['n'].max():,} rows as
 # among {large['n'].min():,}. A sweep takes {over.min():.2f} to {over.max():.2f} times what the frozen loop does, most where columns are few: there clusters
-# overlap, many rows move, and two columns computed anew weigh against cheap pairs. The frozen loop in turn takes {(everything['floor'] / at_least).min():.1f} to
+# overlap, many rows move, and computing two columns anew costs much beside cheap pairs. The frozen loop in turn takes {(everything['floor'] / at_least).min():.1f} to
 # {(everything['floor'] / at_least).max():.1f} times the larger of the two loops below it: a score takes the logarithm *and* the
 # numbers, and with {by_columns['d'].max()} columns it multiplies {by_columns['bytes a pair'].max() / 8:,.0f} of them a pair.
 #

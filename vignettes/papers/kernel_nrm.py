@@ -135,8 +135,8 @@ print(f"theirs by nrmmix, centred:                 {diagnostics.iact(independent
 #
 #     τ  is about  T / 2  ·  1 / (1 + (s / m)²).
 #
-# Such a τ knows the number of draws and the spread of the number of clusters, and nothing of how the chain moves. If the paper's estimates are of
-# this kind, which we cannot know but which their size suggests, each tells the spread of its chain:
+# Such a τ depends on the number of draws and the spread of the number of clusters, and not on how the chain moves. If the paper's estimates
+# are of this kind, which we cannot know but which their size suggests, each tells the spread of its chain:
 
 # %%
 PAPER_SECONDS = {"synthetic": {"slice": 10, "sngp": 30, "finite": 200}, "microwave background": {"slice": 20, "finite": 150}}

@@ -116,10 +116,10 @@ def numbers(rows, column, form=""):
 #
 # ## Patches of natural images
 #
-# The paper's last experiment learns the covariances of 8 x 8 patches, {PAPER["patches, millions"]} million of them, and uses the mixture
-# to take noise from {PAPER["images"]} held-out images, all of the Berkeley segmentation data, which may not be passed on. Here the patches are
-# of seven other photographs. Noise is taken from parts of three more, which are shown, and from {PAPER["images"]} test images of Berkeley, of which only
-# figures are.
+# The paper's last experiment learns the covariances of 8 x 8 patches, {PAPER["patches, millions"]} million of them, and uses the mixture to
+# take noise from {PAPER["images"]} held-out images, all of the Berkeley segmentation data, which may not be passed on. Here the patches are
+# of seven other photographs. Noise is taken from parts of three more, which are shown, and from {PAPER["images"]} test images of Berkeley,
+# of which only figures are given.
 
 # %%
 patches = recorded("patches")
@@ -201,10 +201,11 @@ axes[0].legend(frameon=False, fontsize=8)
 fig
 
 # %% [prose]
-# From one component births find {numbers(born, "clusters")} clusters, whose majority labels are right for {numbers(born, "alignment", ".1%")} of the images. Ten
-# components that begin at the true labels end below {sum(row["bound"] > truth["bound"] for row in others)} of the {len(others)}
-# other fits: a digit is no Gaussian. The images were prepared another way than the paper's, which leaves that to a reference. The mean images of
-# the {best["clusters"]} clusters of the best of these fits, with their sizes:
+# From one component births find {numbers(born, "clusters")} clusters, whose majority labels are right for
+# {numbers(born, "alignment", ".1%")} of the images. Ten components that begin at the true labels end below
+# {sum(row["bound"] > truth["bound"] for row in others)} of the {len(others)} other fits: a digit is no Gaussian. The images were not
+# prepared as the paper's were, which for this refers to another paper. The mean images of the {best["clusters"]} clusters of the best of
+# these fits, with their sizes:
 
 # %%
 picture = plt.imread(vignettes() / "results" / "mnist.png")

@@ -6,10 +6,10 @@
 # %% [markdown]
 # # A million rows
 #
-# Chains go through all rows in every sweep. For some thousands of rows that is what to do; for a million, variational inference finds
-# the clusters in some passes, from a file, within the memory of a laptop. This page takes a million rows from the file to labels, stops
-# half-way and goes on, adds rows later, and ends with what is lost against chains. [Beyond memory](../beyond_memory.md) is the
-# reference for each call, [Memoized variational inference](memoized.md) has the idea and the paper's experiments.
+# Chains go through all rows in every sweep. For some thousands of rows that is what to do; for a million, variational inference finds the
+# clusters in passes over a file, within the memory of a laptop. This page takes a million rows from the file to labels, stops half-way and
+# goes on, adds rows later, and ends with what is lost against chains. [Beyond memory](../beyond_memory.md) is the reference for each call,
+# [Memoized variational inference](memoized.md) has the idea and the paper's experiments.
 #
 # ## The file
 
@@ -84,8 +84,8 @@ fig
 # %% [markdown]
 # ## Stopped, and gone on
 #
-# With `checkpoint=` everything that the fit knows is written after each pass. Here a limit of time takes the part of the power cut;
-# afterwards `nm.resume` goes on, in this process or another one, to the same bits.
+# With `checkpoint=` everything that the fit knows is written after each pass. Here a time limit stands for a power cut; afterwards
+# `nm.resume` goes on, in this process or another one, to the same bits.
 
 # %%
 path = folder / "run.npz"
@@ -159,8 +159,8 @@ born = "became a cluster of their own" if latest.n_clusters > later.n_clusters e
 #
 # ## A regression
 #
-# With covariates the components have weights that depend on them: density regression, from files as well. Each start is found on 10,000 rows, and
-# then goes through all of them. Here as many rows with two numbers and a factor; what noise there is depends on `x`:
+# With covariates the components have weights that depend on them: density regression, from files as well. Each start is found on 10,000
+# rows, and then goes through all of them. Here as many rows with two numbers and a factor; the noise depends on `x`:
 
 # %%
 own = np.random.default_rng(2)
@@ -225,4 +225,4 @@ more = "rows count for more than the method" if scores["all rows"] > max(scores[
 # {more}.
 #
 # So: as long as chains finish, take chains; where the question is about small clusters in many rows, take all rows and variational
-# inference, and chains on a sample of them to see what it does not know.
+# inference, and chains on a sample of them to see how uncertain its answers are.

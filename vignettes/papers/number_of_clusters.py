@@ -82,9 +82,9 @@ normal[list(STYLE)].round(1)
 # of {no_answer["rows"].min():,} rows and {" and ".join(map(str, sorted(no_answer["columns"].unique())))} columns. That many rows of that many columns take longer: give them minutes, or `method="vb"`.
 #
 # Mean numbers of clusters of one lump; the table is of the normal and the uniform one, over all numbers of rows. The default has at most
-# {normal["nrmmix"].max():.1f} on average, `BayesianGaussianMixture` up to {normal["BayesianGaussianMixture"].max():.0f}. A skewed lump, and one with heavy tails, is a
-# mixture of several normal components to every method that has only these; what is said of them is their density, and
-# not that there are groups.
+# {normal["nrmmix"].max():.1f} on average, `BayesianGaussianMixture` up to {normal["BayesianGaussianMixture"].max():.0f}. A skewed lump, and
+# one with heavy tails, is a mixture of several normal components to every method that has only these; the fit then describes their density,
+# and its components are not groups.
 #
 # ## Groups
 
@@ -116,12 +116,14 @@ outside = grouped.pivot_table(index="columns", columns="method", values="outside
 outside.round(3)
 
 # %% [prose]
-# Adjusted Rand index of the estimated partition against the truth: 1 is the truth, 0 no better than chance; the third table has the share of
-# the rows that are in none of the clusters that hold a twentieth of them. Up to five columns the index is
-# {index.loc[index.index <= 5, "nrmmix"].mean():.2f} by default, `BayesianGaussianMixture` has {index.loc[index.index <= 5, "BayesianGaussianMixture"].mean():.2f} there. In many
-# columns full covariances cost: each of K groups has d (d + 1) / 2 numbers of its own, and few rows do not pay for them. The second table
-# shows it: {", ".join(f"{value:.2f}" for value in widest)} with {", ".join(f"{n:,}" for n in widest.index)} rows of {widest.name} columns. BIC may choose spherical or equal covariances, which these simulated groups have,
-# and finds them with fewer rows. Where you know that columns are independent within a group say so, `family=nm.Gaussian("diagonal")`.
+# Adjusted Rand index of the estimated partition against the truth: 1 is the truth, 0 no better than chance; the third table has the share
+# of the rows that are in none of the clusters that hold a twentieth of them. Up to five columns the index is
+# {index.loc[index.index <= 5, "nrmmix"].mean():.2f} by default, `BayesianGaussianMixture` has
+# {index.loc[index.index <= 5, "BayesianGaussianMixture"].mean():.2f} there. In many columns full covariances cost: each of K groups has d
+# (d + 1) / 2 numbers of its own, and few rows do not determine them. The second table shows it:
+# {", ".join(f"{value:.2f}" for value in widest)} with {", ".join(f"{n:,}" for n in widest.index)} rows of {widest.name} columns. BIC may
+# choose spherical or equal covariances, which these simulated groups have, and finds them with fewer rows. Where you know that columns are
+# independent within a group say so, `family=nm.Gaussian("diagonal")`.
 #
 # ## What to do
 #

@@ -351,11 +351,12 @@ table = claims.table([
 #
 # {claims.RULE} Margins of times are of their logarithms; the last column has medians.
 #
-# The paper's panels k and l count iterations, and iterations differ in cost: here one with permutation moves in uniform order and
-# without a beam takes {1e3 * cost(PERM):.0f} ms, one of Gibbs {1e3 * cost(G):.1f} ms, one of Gibbs and split-merge {1e3 * cost(SM):.1f} ms (1,000 rows).
-# Effective draws of the size of the largest cluster a second: {1 / (tau('largest', G) * cost(G)):.0f} by Gibbs,
-# {1 / (tau('largest', SM) * cost(SM)):.0f} with split-merge, {1 / (tau('largest', PERM) * cost(PERM)):.0f} with permutation moves. By this count the move is one for the way up, and others, such as
-# split-merge or [tree-guided moves](../trees.md), are for what comes after.
+# The paper's panels k and l count iterations, and iterations differ in cost: here one with permutation moves in uniform order and without a
+# beam takes {1e3 * cost(PERM):.0f} ms, one of Gibbs {1e3 * cost(G):.1f} ms, one of Gibbs and split-merge {1e3 * cost(SM):.1f} ms (1,000
+# rows). Effective draws of the size of the largest cluster a second: {1 / (tau('largest', G) * cost(G)):.0f} by Gibbs,
+# {1 / (tau('largest', SM) * cost(SM)):.0f} with split-merge, {1 / (tau('largest', PERM) * cost(PERM)):.0f} with permutation moves. By this
+# count permutation moves are for the climb from a bad start; for what comes after there are others, such as split-merge or [tree-guided
+# moves](../trees.md).
 
 # %% [markdown]
 # ## Differences from the paper

@@ -16,9 +16,9 @@
 #
 # $$w_m K(x, \mu_m), \qquad K(x, l) = \prod_{j \in \text{used by } l} k_j(x_j) .$$
 #
-# A slot uses some of the covariates, each with a place and a width in it, and is blind to the others: an atom can be for the rows with a
-# small $x_2$ and whatever else. Which covariates a slot uses is sampled with everything else, and so is the chance with which each
-# covariate is used. A priori a slot uses about one or two. This is `nm.SparseProduct()`, with 150 slots.
+# A slot uses some of the covariates, each with a place and a width in it, and ignores the others: an atom can be for all rows with a small
+# $x_2$, whatever their other covariates are. Which covariates a slot uses is sampled with everything else, and so is the chance with which
+# each covariate is used. A priori a slot uses about one or two. This is `nm.SparseProduct()`, with 150 slots.
 #
 # - A number has squared exponential kernels, at eleven places and of four widths. Distances are measured half by range and half by rank, so
 #   that neither a long tail nor a heap of equal values takes all places.
@@ -121,9 +121,9 @@ by_mean = "; ".join(f"{table}: {', '.join(names)}" for table, names in closer.it
 
 # %% [prose]
 # Split by split the default has a higher log density than another method by more than two standard errors in {len(clear["better"])} of
-# {len(gaps)} comparisons, and a lower one in {len(clear["worse"])}{f" ({beaten})" if beaten else ""}; with three to five splits such errors are
-# rough. It has the highest mean on {", ".join(first) or "no table"}. Against the isotropic kernel, by which every atom depends on all
-# covariates, it is better on {", ".join(gained) or "no table"} and worse on {", ".join(lost) or "none"}. By RMSE, which asks of the mean
+# {len(gaps)} comparisons, and a lower one in {len(clear["worse"])}{f" ({beaten})" if beaten else ""}; with three to five splits such errors
+# are rough. It has the highest mean on {", ".join(first) or "no table"}. Against the isotropic kernel, by which every atom depends on all
+# covariates, it is better on {", ".join(gained) or "no table"} and worse on {", ".join(lost) or "none"}. By RMSE, which measures the mean
 # alone, these are better by more than two standard errors: {by_mean}.
 #
 # ## Which covariates matter
@@ -239,8 +239,8 @@ next_ = sum(one["effect_q95"].drop(moves).idxmax() == noisy for one in chains)
 #
 # The largest R-hat of the curves of this fit is {fit.curve_diagnostics()["rhat"].max():.2f}, and that of use or inclusion
 # {matter["rhat"].max():.2f}: the chains do not agree, and {missed} of the {len(steps)} bands of contrasts miss the truth. Which covariates
-# matter does not hang on that. Taken alone, {same} of the {len(chains)} chains have the same {len(moves)} covariates first, and in {next_}
-# of them {noisy} has the largest effect on the 95% quantile among the others. Sizes and bands need longer chains.
+# matter does not depend on that. Taken alone, {same} of the {len(chains)} chains have the same {len(moves)} covariates first, and in
+# {next_} of them {noisy} has the largest effect on the 95% quantile among the others. Sizes and bands need longer chains.
 #
 # ## A factor
 #

@@ -62,8 +62,8 @@ fig
 
 # %% [prose]
 # The published sampler puts the number of clusters at {sizes @ shares['published']:.2f} on average, where the posterior has
-# {sizes @ posterior:.2f}. It is not a matter of run length: its chains have settled, at something else. `fit.summary()` says "Not exact" of each
-# such fit.
+# {sizes @ posterior:.2f}. Longer runs do not help: its chains have converged, to another distribution. `fit.summary()` says "Not exact" of
+# each such fit.
 
 # %% [markdown]
 # ### Three causes
@@ -130,7 +130,7 @@ axes[1].legend(frameon=False)
 fig
 
 # %% [markdown]
-# Partitions that are better than the true one are there, for groups overlap.
+# Some partitions have a higher log joint than the true one, because groups overlap.
 
 # %%
 found = recorded("tree_figures")
