@@ -22,6 +22,7 @@
 # | base measure | the prior of the parameters of one component |
 # | covariate kernel | how the weight of an atom falls with the distance from its location ([Choosing a kernel](kernels.md)) |
 # | width | the distance over which it falls, in units of the range of the covariate |
+# | slot | the kernel of an atom with several covariates: which of them it uses, with a place and a width in each ([Several covariates](papers/several_covariates.md)) |
 # | censored | known by limits alone, as the lifetime of one who still lives ([Survival](survival.md)) |
 #
 # ## Results
@@ -38,9 +39,11 @@
 # | posterior predictive | the distribution of a new row, averaged over the draws |
 # | replicate | a data set simulated from one draw, at the covariates of the rows |
 # | contrast | a difference of predictions, taken draw by draw |
-# | exceedance | the probability of more than a value |
+# | exceedance | the probability that a response is larger than a value |
 # | elpd | expected log predictive density: the sum over rows of log densities given the others; larger is better |
 # | Pareto k | a diagnostic of leave-one-out: where it is above 0.7, the density of a left-out row cannot be computed reliably from the draws |
+# | verdict | what the summary says of the chains: agree, nearly agree, do not trust ([Troubleshooting](troubleshooting.md)) |
+# | nat | the unit of log densities, by natural logarithms |
 #
 # ## Computation
 #
@@ -50,11 +53,13 @@
 # | tune | iterations before the first draw that is kept |
 # | thin | iterations for each draw that is kept |
 # | move | a way to change the state: Gibbs, split-merge, ... ([Samplers](samplers.md)) |
+# | sweep | one round of a move through all rows |
 # | R-hat | compares chains with each other; 1 where they agree, at most 1.01 for the verdict "agree" |
 # | effective sample size (ESS) | how many independent draws would be as good; bulk for means, tail for quantiles |
 # | MCSE | Monte Carlo standard error: the part of the error that longer chains would remove |
 # | ELBO | a lower bound of the log evidence, which variational inference raises |
 # | births and merges | components that variational inference adds and joins |
+# | stacking | weights of several variational fits, by how well they predict rows that are left out ([Variational inference](variational.md)) |
 # | Bayesian hierarchical clustering | a search that joins clusters from the bottom up ([Trees](trees.md)) |
 # | exactness | agreement of a sampler with the enumeration of all partitions of a few rows ([Exactness](exactness.md)) |
 # | calibration | agreement of stated and actual probabilities over data sets drawn from the prior ([Calibration](calibration.md)) |

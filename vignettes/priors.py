@@ -4,7 +4,8 @@
 # # Choosing a prior
 #
 # The random measure decides how many clusters are expected, and how fast their number grows with the data; the family's prior decides what
-# clusters look like. Both can be examined before anything is fitted.
+# clusters look like. Both can be examined before anything is fitted. The default, a Dirichlet process whose mass is Gamma(1, 1), is where
+# to begin; take another where you know how many clusters to expect, or that their number grows faster with the data.
 
 # %% [markdown]
 # ## The random measures

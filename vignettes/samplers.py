@@ -3,9 +3,10 @@
 # %% [markdown]
 # # Samplers
 #
-# A sampler is a move on the partition, or a list of moves that take turns; hyperparameters are updated once in every iteration.
-# Every move of the table leaves the posterior invariant, so any of them can be combined, and each is tested against exact posteriors
-# ([Exactness](exactness.md)). They differ in how fast they move between partitions.
+# **Which sampler should I take?** The default, `"auto"`, chooses by the model; take another where its chains disagree. A sampler is a move
+# on the partition, or a list of moves that take turns; hyperparameters are updated once in every iteration. Every move of the table leaves
+# the posterior invariant, so any of them can be combined, and each is tested against exact posteriors ([Exactness](exactness.md)). They
+# differ in how fast they move between partitions.
 #
 # | move | what it does | source |
 # |---|---|---|

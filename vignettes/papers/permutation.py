@@ -215,8 +215,8 @@ for name, method in hybrids.items():
     print(f"{name:20} log joint less that of the truth: " + "".join(after))
 
 # %% [markdown]
-# The paper's sizes take longer: 10,000 points in each of eight simulated settings, 10,000 digits, 2,246 news stories. `python -m
-# benchmarks.permutation` ran them; this page reads what it recorded.
+# The paper's sizes take longer: 10,000 points in each of eight simulated settings, 10,000 digits, 2,246 news stories.
+# `python -m benchmarks.permutation --seeds 5` ran them; this page reads what it recorded.
 
 # %%
 found = recorded("permutation")
@@ -372,5 +372,5 @@ table = claims.table([
 # - Integrating the mass out within the dynamic program, which the paper mentions, is `nm.Permutation(integrate_mass=True)`; it was not used here.
 # - Its machine of 2007 and its implementation are not ours; only the order of the curves can be compared, not seconds.
 #
-# The digits and stories do not come with the package: `NRMMIX_DATA_DIR=... python -m benchmarks.permutation` reads them, and takes 1,797 small
-# digits and 395 stories that do come with it otherwise.
+# The digits and stories do not come with the package: `NRMMIX_DATA_DIR=... python -m benchmarks.permutation --seeds 5` reads them, and
+# takes 1,797 small digits and 395 stories that do come with it otherwise.

@@ -94,7 +94,7 @@ table += f"| *explained by chance, at most* | {' | '.join(f'*{explained[kind]:.4
 # | repaired | {' | '.join(kinds)} |
 # |---|{'---|' * len(kinds)}
 # {table}
-# Total variation distance from the posterior, {bias['settings']['chains']} chains of {bias['settings']['draws']:,} draws (`python -m benchmarks.published_bias`).
+# Total variation distance from the posterior, {bias['settings']['chains']} chains of {bias['settings']['draws']:,} draws (`python -m benchmarks.published_bias --draws 4000`).
 # Without any repair the distance is {distance['nothing', '20 global, local']:.3f} by the paper's cycle of 20 global moves and a sweep of local
 # ones. The local moves do most of the harm: with the subset repaired, {distance['subset', '20 global, local']:.3f} is left. With all three it
 # is {distance['subset, tree, first_pick', '20 global, local']:.4f}, within what chance explains. The distance depends on data and prior, so these six rows are an
