@@ -366,7 +366,7 @@ pd.DataFrame({
 #   without an intercept.
 # - Density regression of several covariates needs `nm.SparseProduct()`, the default. Its `update` measures covariates as the first rows were, and the
 #   result has no rows to go back to: `importance` is refused there.
-# - What is drawn or asked row by row from a fit whose rows are not in memory needs `newdata=`: `simulate`, `augment`, pictures of the density.
+# - Where the rows of a fit are not in memory, what goes row by row needs `newdata=`: `simulate`, `augment`, pictures of the density.
 # - An iterator cannot go back: to reach an earlier part, all parts before it are gone through again. An object with `load(b)` has no such
 #   cost.
 # - Rounds wait for their slowest batch; batches of less than 0.1 s lose to the scheduler.

@@ -85,9 +85,8 @@ pd.DataFrame({name: 10 * one.diagnostics()["iact"] for name, one in fits.items()
 # **A width that all atoms share does not mix**: clusters hold the width where it is, and the width holds the clusters; integrating the
 # locations out of its step, as is done here, does not change that. A short run shows little more than where it started, and its
 # autocorrelation time grows with the length of the run that it is taken from. Widths of atoms have no such step: the width of an atom is
-# integrated out together with its location. Use them unless the shared width itself is what is asked for, and then look at its `ess` and
-# `rhat`. Among the other quantities the mass and the number of clusters are the slowest; curves
-# depend little on the mass.
+# integrated out together with its location. Use widths of atoms, unless the shared width itself is of interest; then look at its `ess` and
+# `rhat`. Among the other quantities the mass and the number of clusters are the slowest; curves depend little on the mass.
 
 # %%
 fits["shared, sampled"].diagnostics().round(3)

@@ -172,10 +172,11 @@ def gain(sampler, on_motorcycle):
 
 # %% [prose]
 # The settings are those of the paper: {told["splits"]} splits of the motorcycle data, of simulated mixtures that change with time, and of
-# the cosmic microwave background at 18 multipole moments. Components are normal, with known variance in the last two. Chains have
-# {told["sweeps"]:,} sweeps after {told["tune"]:,} (`python -m benchmarks.kernel_samplers --splits {told["splits"]}`). A score is the log of
-# the mean density over draws, averaged over held-out rows; τ is the autocorrelation time in sweeps, of the number of clusters and of the
-# log joint. Effective draws (ESS) of the number of clusters and of the score are those of a second of CPU time.
+# the cosmic microwave background at 18 multipole moments, which does not come with the package. Components are normal, with known variance
+# in the last two. Chains have {told["sweeps"]:,} sweeps after {told["tune"]:,}
+# (`python -m benchmarks.kernel_samplers --splits {told["splits"]}`). A score is the log of the mean density over draws, averaged over
+# held-out rows; τ is the autocorrelation time in sweeps, of the number of clusters and of the log joint. Effective draws (ESS) of the
+# number of clusters and of the score are those of a second of CPU time.
 #
 # {as_table}
 #
@@ -189,10 +190,11 @@ def gain(sampler, on_motorcycle):
 #
 # On one split of the motorcycle data, with each of the {len(others.index.levels[0])} kernels, {agreed["settings"]["chains"]} chains of each
 # sampler, {agreed["settings"]["sweeps"]:,} sweeps in all, gave posterior means of the number of clusters, of the mass and of the held-out
-# score. That makes {len(differences)} differences from Gibbs; measured in their Monte Carlo errors they are at most {farthest}. Of as many
-# independent normal values {expected:.1f} would be beyond 2; there are {beyond.sum()}, {beyond.max()} of them the three means, which move
-# together, of {most[1]} with the kernel {most[0]} (`python -m benchmarks.kernel_samplers --agreement --only motorcycle`). [Exactness of
-# density regression](exactness_regression.md) compares all of them with exact posteriors of four observations.
+# score. That makes {len(differences)} differences from Gibbs; measured in their Monte Carlo errors they are at most {farthest}. Among as
+# many independent normal values {expected:.1f} would be beyond 2 on average; here there are {beyond.sum()}, {beyond.max()} of them the
+# three means, which move together, of {most[1]} with the kernel {most[0]}
+# (`python -m benchmarks.kernel_samplers --agreement --only motorcycle`). [Exactness of density regression](exactness_regression.md)
+# compares all of them with exact posteriors of four observations.
 #
 # The paper reports -0.90 and -1.19 (slice and finite, box) and -0.87 and -0.99 (SE) on the motorcycle data, -2.67 to -2.78 on its simulated
 # data, whose means it does not state, and -0.15 to -0.41 on the microwave background, which we do not reach. Its autocorrelation times of

@@ -6,9 +6,9 @@
 # # Choosing a sampler
 #
 # Three papers propose samplers and compare each with others ([permutation moves](permutation.md), [tree-guided moves](tree_guided.md),
-# [slice sampling of kernel measures](kernel_nrm.md)). Each paper reports that its sampler wins on its data. This page puts the measurements of all three beside each other, and shows how to
-# ask the question of your own data in a minute. What the moves do is in [Samplers](../samplers.md); `method="auto"` is where to begin, and
-# the verdict of `fit.summary()` says whether there is anything to choose.
+# [slice sampling of kernel measures](kernel_nrm.md)). Each paper reports that its sampler wins on its data. This page puts the measurements
+# of all three beside each other, and shows how to ask the question of your own data in a minute. [Samplers](../samplers.md) says what the
+# moves do; `method="auto"` is where to begin, and the verdict of `fit.summary()` says whether there is anything to choose.
 #
 # ## Two questions, and only two
 #

@@ -12,9 +12,9 @@
 #
 # ## The question
 #
-# Income and expenditure on food of 235 Belgian working class households (Engel 1857), in francs a year. How much do households of an
-# income spend, and how unequally; and how likely is one of 700 francs to spend more than 500? Both columns are positive, and their spread
-# grows with their size, so the formula takes logarithms; answers come back in francs.
+# Income and expenditure on food of 235 Belgian working class households (Engel 1857), in francs a year. How much do households with a given
+# income spend, and how unequally? How likely is a household with 700 francs to spend more than 500? Both columns are positive, and their
+# spread grows with their size, so the formula takes logarithms; answers come back in francs.
 
 # %%
 import warnings
@@ -62,8 +62,9 @@ fit = model.fit(rng=1, time_limit=600)  # until the chains agree, ten minutes at
 curves = fit.curve_diagnostics()
 
 # %% [prose]
-# Of means and quartiles at five incomes the largest R-hat is {curves["rhat"].max():.3f} and the smallest effective sample size
-# {curves["ess"].min():,.0f}: the chains agree. The number of clusters is no answer to the question, for a density can be cut into components in many ways.
+# For means and quartiles at five incomes the largest R-hat is {curves["rhat"].max():.3f} and the smallest effective sample size
+# {curves["ess"].min():,.0f}: the chains agree. The number of clusters is no answer to the question, for a density can be cut into
+# components in many ways.
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")

@@ -10,8 +10,8 @@
 # What runs in inner loops is compiled: an *entry point* is a function of plain loops over arrays, under `@entry(...)` with its type,
 # that gives back a status. What runs once is Python.
 #
-# And since every sampler of the package is held against enumeration, so is what is plugged in: of six points there are 203 partitions,
-# and their posterior probabilities can be written down. This page does that for each of its own.
+# Every sampler of the package is compared with enumeration, and so should be what is plugged in: six points have 203 partitions, whose
+# posterior probabilities can be written down. This page does that for each of its own.
 #
 # ## All partitions of six points
 

@@ -104,15 +104,16 @@ def numbers(rows, column, form=""):
 
 
 # %% [prose]
-# Of each method, {len(of("memoized, from 1,"))} runs: `below the truth` is how much lower a row's share of the bound is than that of full
-# inference started at the true labels, the smallest and the largest of the runs; `alignment` the share of rows that have the most frequent
-# true label of their cluster. Steps of stochastic inference are `(t + delay)^-kappa` in the paper's three settings: a) `kappa=0.5, delay=10`,
-# b) `kappa=0.5, delay=100`, c) `kappa=0.9, delay=10`. GreedyMerge asks after every batch whether two components should be one. In the paper births and merges find all
-# {PAPER["edges, components"]} components in each of {PAPER["edges, runs"]} runs, even the best runs of stochastic inference do not, and
-# GreedyMerge ends with {PAPER["edges, GreedyMerge"]} component in all of its runs. Here stochastic inference does find all of them in
-# {sum(row["clusters"] == PAPER["edges, components"] for row in of("stochastic"))} of {len(of("stochastic"))} runs, with steps that fall slowly,
-# and stays {min(row["nats a row below the start at the true labels"] for row in of("stochastic")):.0e} nats a row below the rest. The patches
-# of the paper are others, of which only pictures are printed, so its runs and ours can end differently.
+# Each method has {len(of("memoized, from 1,"))} runs: `below the truth` is how much lower a row's share of the bound is than
+# that of full inference started at the true labels, the smallest and the largest of the runs; `alignment` the share of rows that have the
+# most frequent true label of their cluster. Steps of stochastic inference are `(t + delay)^-kappa` in the paper's three settings: a)
+# `kappa=0.5, delay=10`, b) `kappa=0.5, delay=100`, c) `kappa=0.9, delay=10`. GreedyMerge asks after every batch whether two components
+# should be one. In the paper births and merges find all {PAPER["edges, components"]} components in each of {PAPER["edges, runs"]} runs,
+# even the best runs of stochastic inference do not, and GreedyMerge ends with {PAPER["edges, GreedyMerge"]} component in all of its runs.
+# Here stochastic inference does find all of them in {sum(row["clusters"] == PAPER["edges, components"] for row in of("stochastic"))} of
+# {len(of("stochastic"))} runs, with steps that fall slowly, and stays
+# {min(row["nats a row below the start at the true labels"] for row in of("stochastic")):.0e} nats a row below the rest. The patches of the
+# paper are others, of which only pictures are printed, so its runs and ours can end differently.
 #
 # ## Patches of natural images
 #

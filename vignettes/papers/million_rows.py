@@ -140,8 +140,8 @@ born = "became a cluster of their own" if latest.n_clusters > later.n_clusters e
 #
 # ## Several processes
 #
-# `executor=` is a number of threads or a client of Dask; the numbers are the same to the bit, and a worker that dies is replaced. In a
-# script:
+# `executor=` is a number of threads or a client of Dask; the numbers are the same to the bit, also where a worker dies: what it had is
+# computed anew. In a script:
 #
 # ```python
 # from dask.distributed import Client
@@ -193,8 +193,8 @@ inside = test["y"].between(inside[0.1], inside[0.9])
 # %% [markdown]
 # ## What is lost
 #
-# Variational inference gives one explanation of the data and treats its parts as independent. Chains say how sure it is. Of 1,500 of
-# the rows, by both:
+# Variational inference gives one explanation of the data and treats its parts as independent. Chains say how sure it is. Here are 1,500 new
+# rows of the same kind, fitted by both:
 
 # %%
 some, _ = rows(1500)

@@ -3,11 +3,11 @@
 # %% [markdown]
 # # How many clusters?
 #
-# A mixture that does not fix the number of clusters still has a prior of it, and of what a cluster looks like. Where that prior is wrong for
-# the table, one lump falls into pieces, or groups that everyone sees are one cluster. This page says what `nm.fit` finds by default
-# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 50 columns. Figures
-# are those of `python -m benchmarks.number_of_clusters`: 500 draws of each chain after 500 iterations. Beside it are `BayesianGaussianMixture`
-# of scikit-learn (20 components, full covariance) and Gaussian mixtures of 1 to 8 components and four kinds of covariance, of which BIC
+# A mixture that does not fix the number of clusters still has a prior of it, and of what a cluster looks like. Where that prior is wrong
+# for the table, one lump falls into pieces, or groups that everyone sees are one cluster. This page says what `nm.fit` finds by default
+# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 50 columns. Figures are those of
+# `python -m benchmarks.number_of_clusters`: 500 draws of each chain after 500 iterations. Beside it are `BayesianGaussianMixture` of
+# scikit-learn (20 components, full covariance) and Gaussian mixtures of 1 to 8 components and four kinds of covariance, among which BIC
 # chooses.
 #
 # ## A fit

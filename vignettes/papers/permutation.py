@@ -8,11 +8,11 @@
 #
 # P. Liang, M. I. Jordan and B. Taskar, *A permutation-augmented sampler for DP mixture models*, ICML 2007.
 #
-# Gibbs sampling moves one observation at a time, and may have to pass through partitions that hardly ever happen on its way to a better one.
-# The paper draws the whole partition anew. Of *n* rows there are too many partitions to weigh them all, but if the rows stand in a line and
-# clusters must be segments of it, there are only 2^(n-1), and dynamic programming adds them up. This page builds that sum in a few lines of
-# NumPy, compares `nm.Permutation()` with exact probabilities, and repeats the paper's Figure 3. [Samplers](../samplers.md) says how the move is
-# used beside others.
+# Gibbs sampling moves one observation at a time, and may have to pass through partitions that hardly ever happen on its way to a better
+# one. The paper draws the whole partition anew. There are too many partitions of *n* rows to weigh them all, but if the rows stand in a
+# line and clusters must be segments of it, there are only 2^(n-1), and dynamic programming adds them up. This page builds that sum in a few
+# lines of NumPy, compares `nm.Permutation()` with exact probabilities, and repeats the paper's Figure 3. [Samplers](../samplers.md) says
+# how the move is used beside others.
 #
 # ## The sum over segments
 #

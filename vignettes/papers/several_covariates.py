@@ -75,11 +75,12 @@ def shown(column, digits):
 # %% [prose]
 # Five simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows;
 # *Boston-like*, thirteen correlated covariates of which three move the mean and one the noise; *yacht-like*, where the last of six
-# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes; *levels*, twenty that shift one curve. *iris* is
-# `petal_length_cm ~ species + sepal_length_cm`; {" and ".join(f"*{name}*" for name in of_file)} are of the UCI repository and do not come
-# with the package. Three splits each, and five of {" and ".join(of_file)}, of which the isotropic kernel had three; means ± their standard
-# errors; rows are those of training; what is best in a row is in bold type, though not always by more than its error. By default
-# {found["settings"]["seconds"]:.0f} s of sampling each, with the isotropic kernel 30 s, on energy 60 s. Responses are in units of their standard deviation among training rows.
+# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes; *levels*, twenty that shift one curve.
+# *iris* is `petal_length_cm ~ species + sepal_length_cm`; {" and ".join(f"*{name}*" for name in of_file)} are of the UCI repository and do
+# not come with the package. There are three splits of each table, and five of {" and ".join(of_file)}, of which the isotropic kernel had
+# three. Entries are means ± their standard errors; rows are training rows. The best entry of a row is in bold type, though not always
+# better by more than its error. The default samples for {found["settings"]["seconds"]:.0f} s, the isotropic kernel for 30 s, and on energy
+# for 60 s. Responses are in units of their standard deviation among training rows.
 #
 # Mean log density of a held-out row, higher is better (a quantile forest has none):
 #
@@ -130,7 +131,7 @@ by_mean = "; ".join(f"{table}: {', '.join(names)}" for table, names in closer.it
 #
 # A table made much like the Boston-like one of the comparison: thirteen correlated covariates. The mean depends on x1, on x2, whose slope
 # is steeper beyond a half, and on x6; x9 changes the size of the noise alone; the others do not matter, though they are correlated with
-# those. What does a fit find that is told nothing of this?
+# those. What does a fit find without being told any of this?
 
 # %%
 def bent(x2):

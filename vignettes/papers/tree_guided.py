@@ -108,8 +108,8 @@ table += f"| *explained by chance, at most* | {' | '.join(f'*{explained[kind]:.4
 # ## Figure 3: the toy data
 #
 # 1,300 points in the plane, 13 groups of 100, of which some overlap. The paper starts all samplers from trees on which points were put at
-# random. `python -m benchmarks.tree_figures` ran them on the authors' data, and this page reads its results. A set like theirs that comes with
-# the package, with two chains of a few iterations each:
+# random. `python -m benchmarks.tree_figures` ran them on the authors' data, which does not come with the package, and this page reads its
+# results. A set like theirs that comes with the package, with two chains of a few iterations each:
 
 # %%
 X, truth = nm.datasets.simulate_toy(rng=1)

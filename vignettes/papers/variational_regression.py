@@ -3,9 +3,9 @@
 # %% [markdown]
 # # Density regression of many rows
 #
-# Chains of a density regression draw from the posterior, and of many rows they take long. Variational inference finds, in
-# seconds, an approximation of it, and goes through a million rows. This page says how well it predicts beside chains, what its bands are
-# worth, and what a row costs. Figures are those of `benchmarks/variational_regression.py` and `benchmarks/several_covariates.py`.
+# Chains of a density regression draw from the posterior, and they take long for many rows. Variational inference finds, in seconds, an
+# approximation of it, and goes through a million rows. This page says how well it predicts beside chains, what its bands are worth, and
+# what a row costs. Figures are those of `benchmarks/variational_regression.py` and `benchmarks/several_covariates.py`.
 #
 # ## A fit
 
@@ -150,10 +150,10 @@ boosted = " ".join(
 )
 
 # %% [prose]
-# {starts} starts and twenty passes over a simulated table of six covariates, 100 components, whose law is known. Of more than 10,000 rows a start is
-# found on 10,000 of them, where codes are searched; passes over all rows follow, in which samples of the rows propose codes. From 200,000 rows
-# on the default kernel has more places and a narrower width. Memory is the peak of the process so far, data included. The last column
-# is how far the held-out log density stays below that of the law that made the rows.
+# {starts} starts and twenty passes over a simulated table of six covariates, 100 components, whose law is known. With more than 10,000 rows
+# a start is found on 10,000 of them, where codes are searched; passes over all rows follow, in which samples of the rows propose codes.
+# From 200,000 rows on the default kernel has more places and a narrower width. Memory is the peak of the process so far, data included. The
+# last column is how far the held-out log density stays below that of the law that made the rows.
 #
 # {as_table}
 #
