@@ -183,10 +183,10 @@ def gain(sampler, on_motorcycle):
 # The samplers agree on scores and clusters, but on the microwave background with a box: there scores of one model differ by up to
 # {apart:.2f}, which says that single chains of this length have not converged. A τ of 100 or more means at most 40 effective draws. A sweep
 # of slice sampling takes no more time than one of Gibbs, and slice and blocked sampling lose by what they draw: components and locations.
-# Effective draws of the number of clusters, beside those of Gibbs: split-merge (a sequential proposal, a Gibbs sweep and a relocation of
-# atoms) {gain("split_merge", True)} times on the motorcycle data and {gain("split_merge", False)} times on the others, tree-guided moves
-# {gain("tree", True)} and {gain("tree", False)} times. None is best on all of these data; `"auto"` is this split-merge cycle, which does
-# well with the default kernel, that of widths of atoms.
+# Effective draws of the number of clusters beside those of Gibbs: split-merge (a sequential proposal, a Gibbs sweep and a relocation of
+# atoms) has {gain("split_merge", True)} times as many on the motorcycle data and {gain("split_merge", False)} times on the others;
+# tree-guided moves have {gain("tree", True)} and {gain("tree", False)} times. None is best on all of these data; `"auto"` is this
+# split-merge cycle, which does well with the default kernel, that of widths of atoms.
 #
 # On one split of the motorcycle data, with each of the {len(others.index.levels[0])} kernels, {agreed["settings"]["chains"]} chains of each
 # sampler, {agreed["settings"]["sweeps"]:,} sweeps in all, gave posterior means of the number of clusters, of the mass and of the held-out

@@ -84,8 +84,8 @@ pd.concat({"median": quantiles.xs(0.5, level="q"), "P(foodexp > 500)": beyond}).
 
 # %% [prose]
 # A household of 700 francs spends more than 500 on food with probability {more["estimate"]:.2f} (90% band {more["lower"]:.2f} to
-# {more["upper"]:.2f}), and the distance from the 10% to the 90% quantile grows from {high[0] - low[0]:.0f} francs at an
-# income of 700 to {high[1] - low[1]:.0f} at 1,400: from {(high[0] - low[0]) / middle[0]:.0%} of the median to {(high[1] - low[1]) / middle[1]:.0%}.
+# {more["upper"]:.2f}). The distance from the 10% to the 90% quantile grows from {high[0] - low[0]:.0f} francs at an income of 700 to
+# {high[1] - low[1]:.0f} at 1,400: from {(high[0] - low[0]) / middle[0]:.0%} of the median to {(high[1] - low[1]) / middle[1]:.0%}.
 #
 # ## Does it fit?
 #

@@ -185,10 +185,10 @@ best = np.mean([row["true_score"] for row in rows if row["data"] == "synthetic"]
 flat, real = ([of(*setting, name, column)[0] for setting in PAPER for name in SAMPLERS] for column in ("uncentred_tau", "tau_clusters"))
 
 # %% [prose]
-# `python -m benchmarks.kernel_samplers --splits {told['splits']} --sweeps {told['sweeps']}`: {told['splits']} splits, as the paper has, {told['sweeps']:,} sweeps after
-# {told['tune']:,}. Scores are means over splits of held-out log density a row, with two standard errors, first the log of the mean density, then
-# the paper's mean of logs; τ of the number of clusters and of the log joint is centred, "not centred" as above; CPU seconds of 100 sweeps. Columns
-# in italics are the paper's.
+# `python -m benchmarks.kernel_samplers --splits {told['splits']} --sweeps {told['sweeps']}`: {told['splits']} splits, as the paper has,
+# {told['sweeps']:,} sweeps after {told['tune']:,}. Scores are means over splits of the held-out log density a row, with two standard
+# errors: first the log of the mean density, then the paper's mean of logs. The τ of the number of clusters and of the log joint are
+# centred; those under "not centred" are as above. The column s has CPU seconds of 100 sweeps. Columns in italics are the paper's.
 #
 # | data, kernel | sampler | score | mean of logs | *paper* | clusters | *paper* | τ clusters | τ log joint | not centred | *paper* | s | *paper* |
 # |---|---|---|---|---|---|---|---|---|---|---|---|---|

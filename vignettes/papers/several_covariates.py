@@ -336,9 +336,8 @@ shown_bands = "\n".join(lines)
 # ## How long it takes
 #
 # The fits of the comparison sampled for at most {found["settings"]["seconds"]:.0f} seconds, a third of it for tuning, with four chains, on
-# {found["machine"]["usable"]} cores that were shared with other work, so that fewer sweeps were made than these cores allow; seconds in the
-# table are of the fit, its check and all predictions. The work of a sweep grows with rows times clusters, and with rows times covariates
-# times codes tried at the occupied slots: {sweeps.idxmin()} got {sweeps.min():,.0f} sweeps for each chain, {sweeps.idxmax()}
-# {sweeps.max():,.0f}. `nm.fit(formula, table, time_limit=600)` goes on until chains agree or ten minutes are over, and `fit.extend()` after
-# that. For the other methods seconds are, on the largest table,
-# {", ".join(f"{labels[name]} {seconds_of[name]:.0f}" for name in seconds_of)}.
+# {found["machine"]["usable"]} cores that were shared with other work: these cores alone would allow more sweeps. Seconds in the table are
+# of the fit, its check and all predictions. The work of a sweep grows with rows times clusters, and with rows times covariates times codes
+# tried at the occupied slots: {sweeps.idxmin()} got {sweeps.min():,.0f} sweeps for each chain, {sweeps.idxmax()} {sweeps.max():,.0f}.
+# `nm.fit(formula, table, time_limit=600)` goes on until chains agree or ten minutes are over, and `fit.extend()` after that. For the other
+# methods seconds are, on the largest table, {", ".join(f"{labels[name]} {seconds_of[name]:.0f}" for name in seconds_of)}.

@@ -250,12 +250,12 @@ head = "| | best | *paper* | ESS of K a second | *paper* | mean log r | *paper* 
 #
 # Under the Dirichlet process the scale is that of the paper: its sampler's mean best of {PAPER['3', 'DP']['published'][0]:.2f} is within
 # {abs(PAPER['3', 'DP']['published'][0] - true['3']):.2f} of the truth. The order of speeds is another: compiled Gibbs and split-merge
-# sweeps take less than a millisecond and reach the truth too,
+# sweeps take less than a millisecond and reach the truth as well,
 # {'and the published sampler is not ahead of split-merge' if middle(of('3', 'DP')['published'], 'reached') >= 0.8 * middle(of('3', 'DP')['SM'], 'reached') else 'and the published sampler is ahead of split-merge'}
 # on these data, and in {sum(row['reached'] is None for row in of('3', 'DP')['published'])} of {len(of('3', 'DP')['published'])} runs has
 # not reached the truth at all. Its proposals are indeed accepted more often ({middle(of('3', 'DP')['published'], 'log_ratio'):.1f} against
-# {middle(of('3', 'DP')['SM'], 'log_ratio'):.1f}); the paper's {PAPER['3', 'DP']['SM'][2]:.0f} for split-merge we do not see. Ours is the
-# mean after the climb, over ratios that are finite, and Jain and Neal's proposal with restricted scans.
+# {middle(of('3', 'DP')['SM'], 'log_ratio'):.1f}); the paper's {PAPER['3', 'DP']['SM'][2]:.0f} for split-merge is not seen here. Ours is the
+# mean after the climb, over ratios that are finite, for Jain and Neal's proposal with restricted scans.
 
 # %% [markdown]
 # ## Figure 4: ten thousand points

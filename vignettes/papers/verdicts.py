@@ -31,8 +31,8 @@ sound, only_short = ~wrong & ~short, ~wrong & short
 of_false = fits.loc[fits["false"], "worth"]
 
 # %% [prose]
-# A fit is *wrong* where the posterior mean of a quantity that it reports (the number of clusters, hyperparameters, the log joint density,
-# the density at rows, curves) differs from that of the long run by more than {told["off"]} posterior standard deviations plus
+# A fit reports the number of clusters, hyperparameters, the log joint density, the density at rows, and curves. It is *wrong* where the
+# posterior mean of one of these differs from that of the long run by more than {told["off"]} posterior standard deviations plus
 # {told["sure"]:.0f} standard errors of the long run. It is *short* where, by the autocorrelation in the long run, its draws are worth fewer
 # than 100 effective draws of some quantity. An *alarm* is a verdict that some quantity is not to be trusted, or that chains differ. An
 # alarm is *missed* where a fit is wrong and there is none, and *false* where a fit is neither wrong nor short.
