@@ -62,10 +62,12 @@ pd.Series({name: nm.fit("a + b ~ 1", data, method="memoized_vb", rng=1).elbo == 
 #
 # ## Batches, rounds, executors
 #
-# The batches of a round are visited at the same parameters and summed in a tree whose form follows from their number: still coordinate ascent of
-# the bound. Numbers depend on `batches=` and `round_size=`, and not on who visits the batches: `executor=` is None (this process), `"threads"`, a
-# number of threads, or a client of `dask.distributed`. The linear algebra is held to one thread each, as sums of several threads differ in the
-# last bits. By default a batch has at most 65,536 rows, and there are at most 20 rounds.
+# The batches of a round are visited at the same parameters and summed in a tree whose form follows from their number: still coordinate
+# ascent of the bound. Numbers depend on `batches=` and `round_size=`, and not on who visits the batches: `executor=` is None (this
+# process), `"threads"`, a number of threads, or a client of `dask.distributed`. The linear algebra is held to one thread each, as sums of
+# several threads differ in the last bits. By default a batch has at most 65,536 rows, and there are at most 20 rounds (100 of
+# `"stochastic_vb"`). So up to 1.3 million rows a round has one batch, and workers need `round_size=` to have something to do at the same
+# time.
 
 # %%
 def elbo(**options):
@@ -81,7 +83,7 @@ pd.Series({
 #
 #     from dask.distributed import Client
 #     client = Client("tcp://scheduler:8786")           # or LocalCluster(n_workers=8, threads_per_worker=1)
-#     nm.fit("a + b ~ 1", "points.parquet", method=nm.MemoizedVB(executor=client))
+#     nm.fit("a + b ~ 1", "points.parquet", method=nm.MemoizedVB(round_size=8, executor=client))
 #
 # Workers need the same version of nrmmix and must reach the file by its name. Parameters and sums are results of tasks, nothing is scattered and
 # there are no actors: what a worker held that dies is computed anew, to the same bits. A round has the same batches in every pass. What must be

@@ -171,7 +171,7 @@ for ax in axes.ravel():
 # - Mixtures need a Dirichlet process, density regressions that or a finite measure; the mass may be fixed or have any of its priors.
 #   `model.methods()` says why a model is refused.
 # - Density regression has births and merges only on request, `nm.MemoizedVB(births=True, merges=True)`.
-# - Missing cells of responses with a full covariance are drawn by chains; here they are refused. Diagonal covariances, counts and categories take
-#   them.
+# - Censored responses, kernels that are 0 beyond their width and widths that are sampled are refused. Missing cells of responses with a
+#   full covariance are drawn by chains; here they are refused too. Diagonal covariances, counts and categories take them.
 # - Bands are of random measures drawn from q. They are too narrow where clusters overlap.
 # - The optimum that is found depends on the start. Births and merges make that rarer; they do not end it.

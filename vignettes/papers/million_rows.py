@@ -140,14 +140,15 @@ born = "became a cluster of their own" if latest.n_clusters > later.n_clusters e
 #
 # ## Several processes
 #
-# `executor=` is a number of threads or a client of Dask; the numbers are the same to the bit, also where a worker dies: what it had is
-# computed anew. In a script:
+# `executor=` is a number of threads or a client of Dask, which visit the batches of a round at the same time. `round_size=` says how many
+# there are; by default there is one up to 20 x 65,536 rows. Numbers depend on `round_size=`, but to the bit not on who does the work, even
+# where a worker dies: what it had is computed anew. In a script:
 #
 # ```python
 # from dask.distributed import Client
 #
 # if __name__ == "__main__":
-#     fit = nm.fit("a + b + c ~ 1", "points", method=nm.MemoizedVB(executor=Client("tcp://scheduler:8786")), rng=1)
+#     fit = nm.fit("a + b + c ~ 1", "points", method=nm.MemoizedVB(round_size=8, executor=Client("tcp://scheduler:8786")), rng=1)
 # ```
 #
 # From a shell, with a checkpoint:

@@ -159,7 +159,7 @@ boosted = " ".join(
 #
 # {boosted}
 #
-# `nm.MemoizedVB(executor="threads")` visits batches in threads, to the same bits.
+# `nm.MemoizedVB(round_size=8, executor="threads")` visits the eight batches of a round in threads, to the bits of one process.
 #
 # ## When to take which
 #
