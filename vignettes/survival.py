@@ -42,8 +42,9 @@ fit.diagnostics().round(3)
 fit.plot("survival")
 
 # %% [markdown]
-# `predict(kind="survival")` gives the probability of surviving beyond a point, here a year, for each age, with 90% bands. Points are in the units of
-# the response, which is log(days). `kind="hazard"` gives the density divided by this probability. `contrasts` gives the difference between two ages:
+# `predict(kind="survival")` gives the probability of surviving beyond a point, here a year, for each age, with 90% bands. Points are in the
+# units of the response, which is log(days); with `units="response"` they are days. `kind="hazard"` gives the density divided by this
+# probability. `contrasts` gives the difference between two ages:
 
 # %%
 year = np.log(365.0)
