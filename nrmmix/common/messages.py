@@ -104,12 +104,24 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     return value
 
 
+def known_word(what: str, word: Any, known: Iterable[str]) -> str:
+    """A checked word of this package for a `what`, letter by letter."""
+    known = tuple(known)
+    if not (isinstance(word, str) and word in known):
+        raise _unknown(what, word, known)
+    return word
+
+
 def known_name(what: str, name: Any, known: Iterable[str]) -> str:
-    """A checked name of something that there is, of a `what`; of what formulas name as it is called here, see `nrmmix.common.names`."""
+    """A checked name of what a formula has, of a `what`, as it is called here, see `nrmmix.common.names`."""
     known = tuple(known)
     if (found := meant(name, known)) is None:
-        raise ValueError(f"unknown {what} {name!r}; there are {quoted(known) or 'none'}{instead_of(what, name, known)}")
+        raise _unknown(what, name, known)
     return found
+
+
+def _unknown(what: str, name: Any, known: tuple[str, ...]) -> ValueError:
+    return ValueError(f"unknown {what} {name!r}; there are {quoted(known) or 'none'}{instead_of(what, name, known)}")
 
 
 def instead_of(what: str, name: Any, known: Iterable[Any]) -> str:

@@ -90,9 +90,8 @@ def read_table(
     if thousands is not None and (len(thousands) != 1 or thousands == decimal or thousands.isdigit()):
         raise ValueError(f"--thousands {thousands!r} must be one character that is neither a digit nor the decimal mark {decimal!r}")
     names = _check_lines(path.name, text, sep)
-    dtype = dict(dtype or {})
+    dtype = {known_name("column in --dtype", name, names): kind for name, kind in (dtype or {}).items()}
     for name, kind in dtype.items():
-        known_name("column in --dtype", name, names)
         if kind not in TYPES:
             raise ValueError(f"--dtype {name}={kind}: there are {', '.join(TYPES)}")
     missing = {} if na is None else {"na_values": ["", *na], "keep_default_na": False}

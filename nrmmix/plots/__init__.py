@@ -8,7 +8,7 @@ from __future__ import annotations
 from textwrap import indent
 from typing import Any, Unpack
 
-from nrmmix.common.messages import known_name
+from nrmmix.common.messages import known_word
 from nrmmix.plots import (  # noqa: F401  they enter KINDS
     chains,
     clustering,
@@ -71,7 +71,7 @@ def plot(fit: Result, picture: PlotKind | None = None, /, ax: Any = None, **opti
     if ax is not None:
         kinds = kinds[:1]
     for name in options:
-        known_name(f"option of plot {kinds[0]!r}", name, KINDS[kinds[0]].options)
+        known_word(f"option of plot {kinds[0]!r}", name, KINDS[kinds[0]].options)
     if len(kinds) == 1:
         return KINDS[kinds[0]].draw(fit, ax, **options)
     with style.figure(1, len(kinds), style.SIDE) as grid:

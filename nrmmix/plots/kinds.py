@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import known_name, quoted
+from nrmmix.common.messages import known_name, known_word, quoted
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.frame.columns.dates import describe
@@ -82,7 +82,7 @@ def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
     if kind is None:
         suited = tuple(name for name in DEFAULTS if KINDS[name].refusal(model) is None)
         return TWO if model.n_dim == 1 and suited[:1] == TWO[:1] and TWO[1] in suited else suited[:1] or (ALWAYS,)
-    known_name("kind of plot", kind, names())
+    known_word("kind of plot", kind, names())
     why = KINDS[kind].refusal(model)
     if why is not None:
         raise ValueError(f"plot {kind!r} {why}; for this model there are {quoted(available(model))}.")

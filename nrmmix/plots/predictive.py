@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import count, known_name
+from nrmmix.common.messages import count, known_word
 from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
@@ -90,7 +90,7 @@ def ppc(
     >>> len(ppc(fit, Figure().subplots(), draws=10).lines)  # ten replicates and the data
     11
     """
-    known_name("curve", curve, CURVES)
+    known_word("curve", curve, CURVES)
     check(fit.model, "ppc")
     names, n_obs, shape_of = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
     draws = count("draws", draws, 1)

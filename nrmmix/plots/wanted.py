@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import known_name, number
+from nrmmix.common.messages import known_name, known_word, number
 from nrmmix.model.frame.columns.units import BOUNDED, Back, ways_back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
@@ -38,7 +38,7 @@ class Wanted:
     @classmethod
     def of(cls, fit: MCMCResult, response: str | None, kind: str, q: Any, y: Any, units: str) -> Wanted:
         """A ValueError where an argument cannot be used; the default response is the first that suits, y its median."""
-        known_name("kind of effect", kind, KINDS)
+        known_word("kind of effect", kind, KINDS)
         name = _response(fit.model, response, kind)
         back = back_of(fit.model, name, units)
         if kind not in OF_POINTS:
@@ -128,7 +128,7 @@ class Wanted:
 
 def back_of(model: Specification, name: str, units: str) -> Back | None:
     """The way back to the units of the column behind a response; None where units are those of the formula."""
-    known_name("units", units, ("formula", "response"))
+    known_word("units", units, ("formula", "response"))
     j = model.frame.response_names.index(name)
     return ways_back(model.frame, [j]).get(j) if units == "response" else None
 

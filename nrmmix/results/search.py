@@ -157,12 +157,12 @@ class SearchResult(Saved, Result):
         >>> fit.plot("dendrogram", Figure().subplots()).get_ylabel()
         'log d'
         """
-        from nrmmix.common.messages import known_name
+        from nrmmix.common.messages import known_word
         from nrmmix.plots import plot
         from nrmmix.plots.methods.trees import dendrogram
 
         named: Any = options.pop("kind", None) if picture is None else picture
-        if named is not None and known_name("kind of plot of a search", named, PICTURES) != PICTURES[0]:
+        if named is not None and known_word("kind of plot of a search", named, PICTURES) != PICTURES[0]:
             return plot(self, named, ax, **options)
         own: dict[str, Any] = {**options}
         return dendrogram(self, ax, **own)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from nrmmix import plots
-from nrmmix.common.messages import known_name
+from nrmmix.common.messages import known_word
 from nrmmix.plots import style
 from nrmmix.plots.kinds import KINDS, ORDER
 from nrmmix.results.shown import PlotKind
@@ -36,18 +36,18 @@ def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, 
     kinds, kind = available(fit), options.pop("kind", None) if picture is None else picture
     if fit.model.is_regression and kind not in OWN and not fit.model.frame.is_streamed:
         if kind is not None:
-            known_name("kind of plot of a variational fit", kind, kinds)
+            known_word("kind of plot of a variational fit", kind, kinds)
         return plots.plot(fit, cast(PlotKind, kind), ax, **options)
     kind = kinds[0] if kind is None else kind
     if kind in (*PICTURES, *KINDS) and kind not in kinds and fit.model.frame.is_streamed:
         raise ValueError(f"the picture {kind!r} needs the rows, which are not in memory; there are {', '.join(map(repr, kinds))}.")
-    known_name("kind of plot of a variational fit", kind, PICTURES)
+    known_word("kind of plot of a variational fit", kind, PICTURES)
     if kind in SHARED:
         return plots.plot(fit, cast(PlotKind, kind), ax, **options)
     draw = OWN[kind]
     for name in options:
         taken = [one.name for one in inspect.signature(draw).parameters.values() if one.kind is one.KEYWORD_ONLY]
-        known_name(f"option of plot {kind!r}", name, taken)
+        known_word(f"option of plot {kind!r}", name, taken)
     return draw(fit, ax, **options)
 
 

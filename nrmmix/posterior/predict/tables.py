@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count, known_name, listed, one_of, probability
+from nrmmix.common.messages import count, known_word, listed, one_of, probability
 from nrmmix.common.seeds import prediction_seed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
@@ -118,7 +118,7 @@ def predict(
     if isinstance(read.data, str) and not is_file(read.data):
         meant = f"did you mean kind={read.data!r}?" if read.data in KINDS else "there is no such file."
         raise ValueError(f"newdata must be a DataFrame, not {read.data!r}; {meant}")
-    known_name("kind", kind, KINDS)
+    known_word("kind", kind, KINDS)
     share = probability("interval", interval)
     check_points(kind, at, q)
     if kind in membership.KINDS and response is not None:
