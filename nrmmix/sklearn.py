@@ -258,6 +258,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         self.family, self.prior, self.method, self.draws, self.tune, self.thin = family, prior, method, draws, tune, thin
         self.chains, self.cores, self.random_state = chains, cores, random_state
 
+    @guided
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NRMMixture:
         """Fit to rows X (n, d); y is not used.  `sample_weight` (n,) says how often each row counts; see `weights` of `nrmmix.Model`."""
         X = self._array(X, reset=True)
@@ -291,6 +292,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         rows, y = prediction_rows(fit.model, self._of_kept(X)), np.ascontiguousarray(X[:, self._kept])
         return among_known_and_new(states_of(fit.posterior, 500), self._found, rows, y)[0]
 
+    @guided
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the most probable cluster of each row."""
         return self.predict_proba(X).argmax(axis=1)
@@ -304,6 +306,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
 
+    @guided
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n_samples, d) from the posterior predictive distribution, and their most probable clusters."""
         fit, size = self._fitted(), count("n_samples", n_samples, 1)
@@ -359,6 +362,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
         tags.target_tags.multi_output = True
         return tags
 
+    @guided
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NRMRegressor:
         """Fit responses y (n,) or (n, d) on features X (n, q); `sample_weight` (n,) as of `NRMMixture.fit`."""
         if y is None:
@@ -382,12 +386,14 @@ class NRMRegressor(RegressorMixin, _Estimator):
     def _table(self, X: np.ndarray) -> pd.DataFrame:
         return pd.DataFrame(X, columns=self._names("x", 0))
 
+    @guided
     def predict(self, X: Any) -> np.ndarray:
         """Means (n,) or (n, d) of the responses."""
         fit = self._fitted()
         means = fit.predict(self._table(self._array(X, reset=False)))["estimate"].to_numpy()
         return means if self._flat else means.reshape(len(X), -1)
 
+    @guided
     def predict_quantile(self, X: Any, q: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles (n, Q) of the response, of several (n, d, Q)."""
         fit = self._fitted()
@@ -404,6 +410,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
         names = fit.model.frame.response_names
         return log_density(fit.posterior, self._table(X).assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))).to_numpy()
 
+    @guided
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Responses (n_samples, n) or (n_samples, n, d) drawn at the rows X."""
         fit, size = self._fitted(), count("n_samples", n_samples, 1)

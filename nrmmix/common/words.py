@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, Meaning] = {
         (("rng", "an int, SeedSequence or Generator"), ("random_state", "an int or Generator"), ("seed", "a whole number")),
     ),
     **_each(
-        "burnin burn_in burn nburn n_burn warmup warm_up n_warmup num_warmup iter_warmup adapt tuning",
+        "burnin burn_in burn nburn n_burn warmup warm_up n_warmup num_warmup iter_warmup adapt n_tune tuning",
         (("tune", "iterations before the first draw"),),
     ),
     **_each(
@@ -43,11 +43,11 @@ ARGUMENTS: dict[str, Meaning] = {
         (("draws", "draws kept in each chain: a chain runs tune + draws * thin iterations"), ("passes", "passes over the rows")),
     ),
     **_each(
-        "n_samples num_samples samples ndraws n_draws num_draws nsim n_sims iter_sampling n_imputations size n_sim mc mcmc "
+        "n_samples num_samples nsamples samples ndraws n_draws num_draws nsim n_sims iter_sampling n_imputations size n_sim mc mcmc "
         "n_samples_posterior",
         (("draws", "the number of draws"),),
     ),
-    **_each("n_chains nchains num_chains", (("chains", "their number"),)),
+    **_each("n_chains nchain nchains num_chains", (("chains", "their number"),)),
     **_each("n_thin nthin thinning", (("thin", "iterations for each draw"),)),
     **_each(
         "n_jobs n_cores threads num_threads workers n_threads ncores parallel backend",
@@ -59,12 +59,12 @@ ARGUMENTS: dict[str, Meaning] = {
     ),
     **_each("timeout max_time time timelimit max_seconds", (("time_limit", "in seconds"),)),
     **_each(
-        "initial inits start initvals init_values init_params initialization labels cluster z",
+        "initial inits start initvals init_values init_params initialization initial_labels means_init labels cluster z",
         (("init", "a name, or labels of the rows"),),
     ),
     **_each("n_init nrep nstart n_starts repetitions", (("chains", _STARTS), ("starts", "their number"))),
     **_each(
-        "sampler algorithm engine step inference moves kernel_type",
+        "sampler algorithm algo engine step inference inference_method moves kernel_type",
         (("method", "a name of Model.methods(), or a move"),),
     ),
     **_each(
@@ -89,10 +89,16 @@ ARGUMENTS: dict[str, Meaning] = {
         (("interval", "the probability of the band, such as 0.9"),),
     ),
     **_each("quantile quantiles probs p percentiles", (("q", "probabilities of quantiles"),)),
-    **_each("new_data X_new new X_test test", (("newdata", "a DataFrame of rows"),)),
+    **_each("new_data X_new new X_test test", (("newdata", "a DataFrame of rows"), ("data", "a DataFrame"))),
+    "data": (("newdata", "a DataFrame of rows"),),
+    "newdata": (("data", "a DataFrame"),),
+    **_each("grid points x_grid y_grid values", (("at", "points of the responses"), ("newdata", "a DataFrame of rows"))),
+    **_each("se se_fit return_std return_cov std_error", (
+        ("interval", "the probability of the band, which every prediction has"), ("", "bands are those of result_.predict()"),
+    )),
     **_each("type what output", (("kind", "what is wanted, such as \"mean\""),)),
     **_each("conditional_on condition evidence conditioning", (("given", "names of responses that the rows hold"),)),
-    **_each("responses target outcome y resp", (
+    **_each("responses target outcome y Y resp", (
         ("response", "names of responses"), ("formula", "\"y ~ x\""), ("data", "a table, with a formula \"y ~ x\"")
     )),
     **_each("scale_type transform inverse backtransform", (("units", "\"response\" or as modelled"),)),
@@ -103,6 +109,7 @@ ARGUMENTS: dict[str, Meaning] = {
         "weight sample_weight sample_weights case_weights freq fweights frequencies counts",
         (("weights", "how often a row counts: a column or an array"), ("sample_weight", "how often a row counts")),
     ),
+    "weights": (("sample_weight", "how often a row counts"),),
     **_each("offset exposure offsets", (("exposure", "a column"), ("family", _EXPOSURE), ("", _EXPOSURE))),
     **_each(
         "censored cens censoring event status truncated lower_bound upper_bound",
@@ -119,7 +126,7 @@ ARGUMENTS: dict[str, Meaning] = {
     **_each("model equation fml", (("formula", "\"y ~ x\", or \"y1 + y2 ~ 1\" for a mixture"),)),
     # ---- models
     **_each(
-        "likelihood distribution dist component emission base_measure G0 base noise_model",
+        "likelihood distribution dist response_distribution component emission base_measure G0 base noise_model",
         (("family", _FAMILY),),
     ),
     **_each("link links", (("", "there are no links: transform the response, log(y) ~ x, or give a family such as nm.Poisson()"),)),
@@ -128,24 +135,29 @@ ARGUMENTS: dict[str, Meaning] = {
         (("prior", "such as nm.DirichletProcess()"),),
     ),
     **_each(
-        "n_components n_clusters k K max_components G n_groups nclusters clusters truncation T ncomp",
+        "n_components n_clusters k K max_components G n_groups nclusters clusters truncation T L ncomp",
         (("components", _COUNT_OF_CLUSTERS), ("max_clusters", _COUNT_OF_CLUSTERS), ("prior", _COUNT_OF_CLUSTERS)),
     ),
     **_each(
-        "alpha concentration concentration_parameter total_mass theta weight_concentration_prior alpha0 a0",
-        (("mass", "the total mass of the random measure"), ("prior", "the total mass is that of the prior: nm.DirichletProcess(mass)")),
+        "alpha concentration concentration_parameter concentration_prior total_mass theta strength weight_concentration_prior alpha0 a0",
+        (
+            ("mass", "the total mass of the random measure"), ("concentration", "of the Dirichlet distribution of the levels"),
+            ("prior", "the total mass is that of the prior: nm.DirichletProcess(mass)"),
+            ("interval", "the probability of the band, such as 0.9"),
+        ),
     ),
-    **_each("discount d stability", (("sigma", "the discount, or index of stability"), ("prior", _PRIORS))),
-    **_each("covariance_type cov_type covariance_structure model_name modelName", (
+    "mass": (("prior", "the total mass is that of the prior: nm.DirichletProcess(mass)"),),
+    **_each("sigma discount d stability", (("sigma", "the discount, or index of stability"), ("prior", _PRIORS))),
+    **_each("covariance covariance_type cov cov_type covariance_structure model_name modelName", (
         ("covariance", "\"full\" or \"diagonal\""), ("family", _COVARIANCE),
     )),
     **_each(
-        "reg_covar covariance_prior mean_prior mean_precision_prior degrees_of_freedom_prior hyperparameters hyperpriors "
+        "reg_covar covariance_prior mean_prior mean_precision_prior degrees_of_freedom_prior hyper hyperprior hyperparameters hyperpriors "
         "prior_params prior_parameters",
         (("family", "whose arguments are its prior: nm.Gaussian(m=, r=, nu=, scale=)"),),
     ),
     **_each(
-        "lengthscale length_scale bandwidth ls scale bw",
+        "lengthscale length_scale bandwidth ls scale width bw",
         (("width", "for covariates in [0, 1]"), ("kernel", "such as nm.SquaredExponential(width)")),
     ),
 }
@@ -153,6 +165,8 @@ ARGUMENTS: dict[str, Meaning] = {
 # Values of arguments that take one of a few names, by what they name, in small letters: what to give.
 VALUES: dict[str, dict[str, str]] = {
     "kind": {
+        **_each("log_density logpdf", ".log_density(new) has logarithms of densities"),
+        **_each("samples sample draws simulate", ".simulate() draws new values"),
         **_each("pdf dens", "kind=\"density\" has densities"),
         **_each("prob proba probability probabilities posterior responsibilities", "kind=\"membership\" has the probabilities of clusters"),
         **_each("class label labels", "kind=\"cluster\" has the most probable cluster of each row"),
@@ -228,7 +242,7 @@ ATTRIBUTES: dict[str, str] = {
         _EXPORT,
     ),
     **_each("resid residuals fitted fittedvalues fitted_values", _ROWS),
-    **_each("traceplot plot_trace mcmc_plot plot_posterior", "plot(\"trace\") shows chains, .plot() the fit"),
+    **_each("traceplot plot_trace mcmc_plot plot_posterior plot_density", "plot(\"trace\") shows chains, .plot() the fit"),
     **_each(
         "n_components_ n_clusters_ G K k n_clusters n_components",
         "draws[\"n_clusters\"] has their number in each draw, .partition().n_clusters that of the estimate",

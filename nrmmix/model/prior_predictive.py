@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import gamma, poch
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count, number, shown
+from nrmmix.common.messages import count, guided, number, shown
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
@@ -247,6 +247,7 @@ def _drawn(value: Hyperparameter, size: int, rng: np.random.Generator) -> np.nda
 
 # ---- the mass for a number of clusters
 
+@guided
 def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
     """Mass at which the prior expects so many clusters among n observations of a mixture.
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import listed
+from nrmmix.common.messages import guided, listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.rows import FittedRows, Rows, read_rows
@@ -145,6 +145,7 @@ def _fitted(fit: Result, read: Rows, response: np.ndarray | None) -> dict[str, n
 
 # --------------------------------------------------------------------------------------------- several fits
 
+@guided
 def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> pd.DataFrame:
     """Fits ranked by the log density that they give to data that they have not seen.
 

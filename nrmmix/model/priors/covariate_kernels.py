@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from nrmmix.common import machine
-from nrmmix.common.messages import count, did_you_mean, listed, one_of
+from nrmmix.common.messages import count, did_you_mean, guided, listed, one_of
 from nrmmix.common.names import meant
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import covariates as compiled
@@ -51,6 +51,7 @@ class CovariateKernel:
     default_widths: ClassVar[tuple[PerAtom, PerAtom] | None] = None  # in one covariate, and in several
     kernels: dict[str, CovariateKernel] | None = None  # of some covariates, by their names
 
+    @guided
     def __init__(
         self, width: Any = None, *, locations: Any = None, weights: Any = None, scale: str | None = "unit", groups: int | None = None
     ) -> None:
