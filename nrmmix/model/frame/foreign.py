@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from nrmmix.common.messages import nearest
 from nrmmix.common.names import quoted_name
 
 # ---- functions: what to write, from the arguments of the call
@@ -32,10 +33,10 @@ def _polynomial(given: list[str]) -> str:
 
 
 def _groups(given: list[str]) -> str:
-    g = _first(given, "g").replace("/", " + ")
+    groups = re.findall(r"[\w.]+", _first(given, "g").rpartition("|")[2])
     return (
-        f"random effects of groups are not available: write the group as a covariate, {g} where it is text or categories, C({g}) where it "
-        "holds numbers"
+        f"random effects of groups are not available: write the group as a covariate, {' + '.join(groups)} where it is text or categories, "
+        f"{' + '.join(f'C({g})' for g in groups)} where it holds numbers"
     )
 
 
@@ -50,6 +51,7 @@ def _exposure(given: list[str]) -> str:
 
 
 def _responses(given: list[str]) -> str:
+    given = [f"I({one})" if re.search(r"[-+*/]", one) else one for one in given]
     return f"responses are joined by +, {' + '.join(given) or 'y + z'}; lists are written [{', '.join(given) or '1, 2'}]"
 
 
@@ -86,11 +88,15 @@ FUNCTIONS: dict[str, Callable[[list[str]], str]] = {
     **dict.fromkeys(("weights", "wt", "fweights"), _weights),
     **dict.fromkeys(("cens", "censored", "trunc"), _censored),
     **dict.fromkeys(("trials", "binomial"), _trials),
-    **dict.fromkeys(("re", "gr", "random", "mm", "us", "car", "sar", "iid"), _groups),
+    **dict.fromkeys(("ln", "log_e", "log.e"), lambda given: f"write log({_first(given)})"),
+    **dict.fromkeys(("zscore", "standardise", "std"), lambda given: f"write standardize({_first(given)})"),
+    **dict.fromkeys(("demean", "centre"), lambda given: f"write center({_first(given)})"),
+    **dict.fromkeys(("re", "frailty", "gr", "random", "mm", "us", "car", "sar", "iid"), _groups),
     **dict.fromkeys(("mo", "me", "mi", "se", "rate", "dec", "thres", "ar", "ma", "ar1", "rw1", "rw2"), _nothing),
     **dict.fromkeys(("pow", "power"), lambda given: f"write I({_first(given)}**{_number(given, '2')})"),
     **dict.fromkeys(
         ("cut", "ntile", "lag", "diff", "ifelse", "where", "mean", "max", "min", "sum", "round", "rank", "median", "interaction",
+         "pmax", "pmin", "clip", "minmax", "month", "year", "day", "hour", "weekday", "yday", "fourier", "isin", "map", "fillna",
          "as.numeric", "as.integer", "float", "int", "str", "to_numeric", "to_datetime"), _beforehand,
     ),
 }
@@ -99,7 +105,7 @@ FUNCTIONS: dict[str, Callable[[list[str]], str]] = {
 # ---- what stands between names, or around them: a pattern, and what to write
 
 def _power(base: str, exponent: str) -> str:
-    return f"write {base}**{exponent}" if base.startswith("(") else f"write I({base}**{exponent})"
+    return f"write {base}**{exponent}" if base == "." or base.startswith("(") else f"write I({base}**{exponent})"
 
 
 def _joined(names: str) -> str:
@@ -113,7 +119,11 @@ PIECES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"<-|:=|←", lambda found: "a tilde stands between responses and covariates, y ~ x"),
     (r"%in%|&", lambda found: "an interaction is written with a colon, x:z"),
     (r"%\S*%|//|@|[=!]=|%", lambda found: _beforehand([])),
-    (r"^[^()]*?(?P<piece>[<>]=?)", lambda found: _beforehand([])),
+    (r"""^[^'"]*?(?P<piece>[∼～˜])""", lambda found: "the tilde is that of the keyboard, ~"),
+    (r"""^[^'"]*?(?P<piece>[−–—‐])""", lambda found: "a minus is that of the keyboard, -"),
+    (r"""^[^'"]*?(?P<piece>[×·∗])""", lambda found: "a product is written with the star of the keyboard, *"),
+    (r"""^[^'"]*?(?P<piece>[“”‘’„«»´])""", lambda found: "quotes are those of the keyboard, ' or \""),
+    (r"(?:^[^()]*?|\bI\([^()]*?)(?P<piece>[<>]=?)", lambda found: _beforehand([])),
     (r"`([^`]*)`", lambda found: f"write {quoted_name(found[1])}"),
     (r"\w+\$(\w+)", lambda found: f"columns are named alone, {found[1]}"),
     (r"""\w+\[\s*['"](.+?)['"]\s*\]""", lambda found: f"columns are named alone, {quoted_name(found[1])}"),
@@ -152,6 +162,10 @@ def advice(formula: str, known: Sequence[str]) -> str | None:
         if found is not None and found[0] not in known:
             piece = found["piece"] if "piece" in found.re.groupindex else found[0].strip()
             return f"The formula piece {piece!r} is not allowed: {instead(found)}."
+    for name in map(str.strip, re.split(r"[~+*:()]", text)):
+        is_other = name[:1].isalpha() and not name.isidentifier()
+        if is_other and (near := nearest(name, [one for one in known if quoted_name(one) != one])) is not None:
+            return f"The formula piece {name!r} is not allowed: did you mean {quoted_name(near)}?"
     return None
 
 
