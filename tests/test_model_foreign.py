@@ -31,7 +31,8 @@ RIGHT = {  # what to write, as the message says it
     "y ~ x + (1 | g/z)": "write the group as a covariate, g + z where it is text or categories, C(g) + C(z)", "y ~ re(random=~1|g)": "C(g)",
     "y ~ frailty(g)": "random effects", "cbind(w, n - w) ~ x": "w + I(n - w)", "y ~ .^2": "write .**2", "y ~ ln(w)": "write log(w)",
     "y ~ zscore(x)": "write standardize(x)", "y ~ pmax(x, 0)": "beforehand", "y ~ month(x)": "beforehand", "y ~ I(x > 0)": "beforehand",
-    "y ∼ x": "the tilde is that of the keyboard", "y ~ x − 1": "a minus is", "y ~ Q(“a b”)": "Q('a b')", "y ~ Q(“x y”)": "quotes are", "y ~ x × z": "the star",
+    "y ∼ x": "the tilde is that of the keyboard", "y ~ x − 1": "a minus is", "y ~ Q(“a b”)": "Q('a b')", "y ~ Q(“x y”)": "quotes are",
+    "y ~ x × z": "the star",
     "y ~ a c": "piece 'a c' is not allowed: did you mean Q('a b')?", "log(FSC-B) ~ x": "did you mean Q('FSC-A')?",
     "y ~ 1/x": "I(1/x)", "y ~ x/2": "I(x/2)", "2*y ~ x": "I(2*y)",
 }

@@ -52,6 +52,14 @@ def test_families_by_every_spelling(name):
 
 
 @pytest.mark.parametrize("name", SPELT)
+def test_weights_by_every_spelling(name, tmp_path):
+    table = pd.DataFrame(DATA).assign(**{"Solar.R": 2})[["a", "Solar.R"]]
+    table.to_parquet(tmp_path / "weighed.parquet")
+    for data in (table, tmp_path / "weighed.parquet"):
+        assert nm.Model("a ~ 1", data, weights=name).frame.weighed_by == "Solar.R"
+
+
+@pytest.mark.parametrize("name", SPELT)
 def test_predictions_and_pictures_by_every_spelling(mixture, name):
     np.testing.assert_array_equal(mixture.predict(response=name), mixture.predict(response="Solar.R"))
     plain = mixture.predict({"Solar.R": [0.0, 1.0]}, given="Solar.R")

@@ -16,6 +16,7 @@ import numpy as np
 
 from nrmmix.common import machine
 from nrmmix.common.messages import guided, instead_of, listed, printable, quoted, shown
+from nrmmix.common.names import bare
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
@@ -78,6 +79,7 @@ class Specification:
         by_default, self._given = own_family is None, (own_family, own_prior, own_kernel)
         source, gathered, counts = None if isinstance(data, ModelFrame) else source_of(data), None, None
         is_plain = formula is None and tables.is_plain(data)
+        weights = bare(weights) if isinstance(weights, str) else weights
         if not (weights is None or source is None or isinstance(weights, str)):
             raise ValueError(f"weights of {source} are the name of a column of it, not {shown(weights)}.")
         if weights is not None and source is None:
