@@ -80,6 +80,13 @@ def test_wrong_values(fit, call, right):
     assert right in str(caught.value)
 
 
+def test_contrasts_of_a_row_are_refused_in_one_line():
+    fit = nm.fit("y ~ k", DATA, **SMALL)
+    with pytest.raises(ValueError, match=r"values must be a dict such as {'k': \[a, b\]}, not (?s:.)*") as caught:
+        fit.contrasts(DATA.iloc[0])
+    assert "\n" not in str(caught.value)
+
+
 def test_words_for_values_are_none_of_ours():
     from nrmmix.inference.methods import NAMES
     from nrmmix.model.specification import shell_names

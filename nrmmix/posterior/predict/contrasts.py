@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
+from nrmmix.common.messages import count, did_you_mean, listed, plain, probability, shown
 from nrmmix.common.names import meant
 from nrmmix.common.seeds import prediction_seed
 from nrmmix.posterior.predict.functionals import Functional, over_combined
@@ -145,7 +145,7 @@ def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFr
     if not columns:
         raise ValueError("the distribution depends on no column, so that there is nothing to contrast; write `response ~ covariate`.")
     if not isinstance(values, Mapping) or not values:
-        raise ValueError(f"values must be a dict such as {{{next(iter(columns))!r}: [a, b]}}, not {values!r}.")
+        raise ValueError(f"values must be a dict such as {{{next(iter(columns))!r}: [a, b]}}, not {shown(values)}.")
     values = {meant(name, columns) or name: some for name, some in values.items()}
     for name in values:
         if name not in columns:
