@@ -77,6 +77,18 @@ def test_powers_of_one_term_are_no_silence(formula, said):
         nm.Model("y ~ 1", DATA, family=nm.Regression("1 + x**2"))
 
 
+@pytest.mark.parametrize(("formula", "said"), [
+    ("y ~ x:x", "x:x is x in a formula, where products are of different terms; write I(x**2), or x once."),
+    ("y ~ z + x*x", "write I(x**2), or x once."),
+    ("y ~ log(x)*log(x)", "write I(log(x)**2), or log(x) once."), ("y ~ Q('a b'):Q('a b')", "write I(Q('a b')**2), or Q('a b') once."),
+])
+def test_products_of_a_term_with_itself_are_no_silence(formula, said):
+    with pytest.raises(ValueError) as caught:
+        nm.Model(formula, DATA)
+    assert str(caught.value).endswith(said)
+    assert model_frame("y ~ (x + z):(x + z) + I(x*x)", DATA).covariates is not None
+
+
 NAMES = ["FSC-A", "bill length", "mass (g)", "2nd", "a/b", "class", "conc [mg]", "100%", "µ·x", "a.b", "x:1", "it's"]
 
 

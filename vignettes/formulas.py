@@ -52,8 +52,8 @@ ozone = pd.DataFrame({"Solar.R": [190.0, 118, 149, 313, 299, 99], "day": pd.date
 nm.Model('Q("Solar.R") ~ day', ozone, family={"Solar.R": nm.Gaussian()})
 
 # %% [markdown]
-# Powers in formulas are of sums of terms, and a power of one term is that term, as `x:x` is `x`. So `x**2` is an error, which names
-# `I(x**2)`. Words from the formulas of other packages give an error that names the nearest of ours.
+# In formulas a power of one term is that term, as `x:x` is `x`, so `x**2`, `x*x` and `x:x` are errors that name `I(x**2)`. Words from the
+# formulas of other packages give an error that names the nearest of ours.
 
 # %% raises
 nm.Model("accel_g ~ times_ms + times_ms**2", mcycle)

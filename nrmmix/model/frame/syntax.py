@@ -159,6 +159,11 @@ class Syntax:
                 raise self.refuse(node, f"a power needs a column and an exponent up to {MAX_EXPONENT}")
             if isinstance(node.op, ast.Pow) and not inside and _is_one_term(node.left) and not _is_one(node.right):
                 raise self.of_one_term(node)
+            of_itself = isinstance(node.op, (ast.Mult, ast.MatMult)) and not inside and ast.dump(node.left) == ast.dump(node.right)
+            if of_itself and _is_one_term(node.left):
+                whole, base = self.source_of(node), self.source_of(node.left)
+                instead = f"write I({base}**2), or {base} once"
+                raise ValueError(f"{whole} is {base} in a formula, where products are of different terms; {instead}.")
             return found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
             return self.expression(node.operand, inside)
