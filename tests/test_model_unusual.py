@@ -220,17 +220,6 @@ def test_families_with_point_masses_are_not_told_of_them():
     assert not said("y ~ 1", {"y": y}, family=nm.Hurdle(nm.Gaussian()))[1] and said("y ~ 1", {"y": y}, family=nm.Gaussian())[1]
 
 
-def test_ties_apart_from_the_point_of_a_hurdle():
-    y = np.r_[np.zeros(450), np.repeat([1.0, 2.0, 3.0, 7.0, 12.0], 30)]
-    _, (message,) = said("y ~ 1", {"y": y}, family=nm.Hurdle(nm.Gaussian()))
-    assert "the 150 values of 'y' apart from 0 are 5 distinct ones" in message and "interval(" not in message
-    assert "nm.Hurdle(" not in message and "A hurdle has one point" in message and "nm.Poisson()" in message
-    cut = np.clip(rng.normal(50, 50, 600), 0, 100)
-    _, (message,) = said("y ~ x", {"y": cut, "x": rng.normal(size=600)}, family=nm.Hurdle(nm.Regression("1 + x"), at=100.0))
-    assert "values of 'y' apart from 100 are exactly 0" in message and "whether y > 0" in message
-    assert not said("y ~ 1", {"y": np.r_[np.zeros(300), rng.normal(5, 1, 30)]}, family=nm.Hurdle(nm.Gaussian()))[1]
-
-
 def test_ties_of_censored_responses_are_for_families_that_take_them():
     table = {"t": np.repeat(np.arange(1.0, 9.0), 40), "e": np.tile([0, 1], 160), "x": rng.normal(size=320)}
     _, (message,) = said("Surv(t, e) ~ x", table)

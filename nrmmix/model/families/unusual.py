@@ -42,13 +42,11 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     continuous: dict[str, tuple[int, int]] = {}
     numbers: dict[str, tuple[int, int]] = {}
     inputs: dict[str, tuple[int, int]] = {}
-    expected: dict[str, tuple[float, ...]] = {}
     for block in blocks.blocks:
         for j in block.columns if block.family.reads in ("numbers", "counts") else ():
             numbers[frame.response_names[j]] = RESPONSE, j
-            if block.family.reads == "numbers":
+            if block.family.reads == "numbers" and not block.family.point_masses:
                 continuous[frame.response_names[j]] = RESPONSE, j
-                expected[frame.response_names[j]] = block.family.point_masses
         if isinstance(block.family, Regression):
             inputs |= {frame.input_names[a]: (INPUT, a) for a in block.inputs}
     if frame.covariates is not None:
@@ -66,34 +64,25 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
         return found
 
     censored = {frame.response_names[j] for j, part in enumerate(frame.parts_of_responses) if isinstance(part, CensoredPart)}
-    with_masses, without = (
-        {name: columns[place] for name, place in continuous.items() if bool(expected[name]) == has} for has in (True, False)
-    )
-    warn_of_ties(without, expected, censored, None if are_exact else recount)
-    if without and not frame.is_streamed and frame.weight is None:
-        _warn_of_copies(frame, {continuous[name][1]: column for name, column in without.items()})
+    warn_of_ties({name: columns[place] for name, place in continuous.items()}, censored, None if are_exact else recount)
+    if continuous and not frame.is_streamed and frame.weight is None:
+        _warn_of_copies(frame, {j: columns[RESPONSE, j] for _, j in continuous.values()})
     for name, is_category, levels in zip(frame.covariate_names, frame.is_category, _n_levels(frame), strict=True):
         if is_category and frame.n_used >= ENOUGH and levels > MAX_LEVELS * frame.n_used:
             warn(
                 f"covariate {name!r} has {levels:,} levels in {frame.n_used:,} rows: does it number or name the rows? Most levels have "
                 "one row, and say nothing of others; leave it out, or join levels."
             )
-    _warn_of_far(frame, columns, (numbers, "defaults of priors take their centre and scale from the other rows"),
-                 (inputs, "covariates are scaled by the other rows"))
-    warn_of_ties(with_masses, expected, censored, None if are_exact else recount)
-
-
-def _warn_of_far(frame: Any, columns: Mapping[tuple[int, int], Counted], *sides: tuple[Mapping[str, tuple[int, int]], str]) -> None:
-    """Warn of values far from all others; of each side places of columns, by name, and what follows."""
     ends = {place: own for place, column in columns.items() if (own := fences_of(*column)).most < np.inf}
     if not ends:
         return
     far = {place: FarValues(own) for place, own in ends.items()}
-    for of_sides, _, labels, rows in _parts(frame):
+    for sides, _, labels, rows in _parts(frame):
         for (side, j), values in far.items():
-            values.add(of_sides[side][:, j], labels, rows)
-    for places, consequence in sides:
-        warn_of_far({name: far[place] for name, place in places.items() if place in far}, consequence)
+            values.add(sides[side][:, j], labels, rows)
+    of_numbers, of_inputs = ({name: far[place] for name, place in side.items() if place in far} for side in (numbers, inputs))
+    warn_of_far(of_numbers, "defaults of priors take their centre and scale from the other rows")
+    warn_of_far(of_inputs, "covariates are scaled by the other rows")
 
 
 def _n_levels(frame: ModelFrame) -> list[int]:

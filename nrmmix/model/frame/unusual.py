@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import listed, plain, printable, shown
+from nrmmix.common.messages import plain, printable, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.columns.weights import quantiles
 from nrmmix.model.frame.quantiles import Counted, Tally
@@ -220,18 +220,14 @@ def rounding_units(values: np.ndarray) -> np.ndarray:
 
 # ---- what is said of them
 
-def warn_of_ties(
-    columns: Mapping[str, Counted], expected: Mapping[str, Sequence[float]], censored: Collection[str], recount: Recount | None
-) -> None:
-    """Warn of columns of continuous responses whose values are ties, apart from the point masses that their families expect.
-
-    Of those that are `censored` families have no point masses.
+def warn_of_ties(columns: Mapping[str, Counted], censored: Collection[str], recount: Recount | None) -> None:
+    """Warn of columns of continuous responses whose values are ties; of `censored` ones few families know.
 
     Where columns hold quantiles of more values than are counted `recount` gives how often values stand in them, by name.
     """
     found, asked = {}, []
     for name, column in columns.items():
-        usual = column.without(fences_of(*column).far(column.values) | np.isin(column.values, expected[name]))  # codes are not point masses
+        usual = column.without(fences_of(*column).far(column.values))  # codes are not point masses
         if (one := ties(usual, recount is None)) is not None:
             found[name] = one
         elif (question := _question(name, usual)):
@@ -244,23 +240,22 @@ def warn_of_ties(
         return
     name, first = next(((name, one) for name, one in found.items() if one.is_mass.any()), next(iter(found.items())))
     warn(
-        f"{_together([_of_ties(name, one, expected[name]) for name, one in found.items()])}: a continuous family has no point masses, and "
-        "clusters, densities, quantiles and probabilities there are of spikes at single values. "
-        f"{OF_CENSORED if name in censored else _families_of(name, first, columns[name].values, expected[name])}"
-        f"{_of_rounding({name: one for name, one in found.items() if not expected[name]}, columns)}"
+        f"{_together([_of_ties(name, one) for name, one in found.items()])}: a continuous family has no point masses, and clusters, "
+        "densities, quantiles and probabilities there are of spikes at single values. "
+        f"{OF_CENSORED if name in censored else _families_of(name, first, columns[name].values)}"
+        f"{_of_rounding(found, columns)}"
     )
 
 
-def _families_of(name: str, tied: Ties, values: np.ndarray, expected: Sequence[float]) -> str:
+def _families_of(name: str, tied: Ties, values: np.ndarray) -> str:
     """Say what suits a column of such distinct values, the likeliest first."""
     if len(values) == 2:
         return "Two values are for nm.Bernoulli(), 0 and 1, or for nm.Categorical()."
     at = float(tied.values[0])
     side = ">" if at <= tied.values.min() else "<" if at >= tied.values.max() else "!="
-    of_column = f"a column that says whether {printable(name)} {side} {at:g}, by nm.Bernoulli()"
     of_one = (
-        f"A hurdle has one point; where another value stands out, first {of_column}." if expected
-        else f"Where one value stands out, nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first {of_column}."
+        f"Where one value stands out, nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} "
+        f"{side} {at:g}, by nm.Bernoulli()."
     )
     of_all = "Counts are for nm.Poisson(), answers and levels for nm.Categorical()."
     may_be_counts = values[0] >= 0.0 and (values == np.floor(values)).all()
@@ -318,18 +313,17 @@ def _question(name: str, column: Counted) -> str:
     )
 
 
-def _of_ties(name: str, found: Ties, expected: Sequence[float]) -> str:
-    column = f"{name!r}{f' apart from {listed(map(shown, expected))}' if expected else ''}"
+def _of_ties(name: str, found: Ties) -> str:
     masses = [(shown(value), int(count)) for value, count in zip(found.values[found.is_mass], found.counts[found.is_mass], strict=True)]
     some = masses[:SHOWN_VALUES]
     if len(some) == 1:
-        text = f"{some[0][1]} of {found.n:.10g} values of {column} are exactly {some[0][0]}"
+        text = f"{some[0][1]} of {found.n:.10g} values of {name!r} are exactly {some[0][0]}"
     elif some:
-        text = f"{sum(count for _, count in masses)} of {found.n:.10g} values of {column} are exactly "
+        text = f"{sum(count for _, count in masses)} of {found.n:.10g} values of {name!r} are exactly "
         text += " or ".join(f"{value} ({count})" for value, count in some) + (" or another such" if len(masses) > len(some) else "")
     else:
         most = ", ".join(f"{shown(value)} ({count:.10g})" for value, count in zip(found.values[:SHOWN_VALUES], found.counts, strict=False))
-        return f"the {found.n:.10g} values of {column} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
+        return f"the {found.n:.10g} values of {name!r} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
     return f"{text}, and only {len(found.values)} values are distinct" if found.is_discrete else text
 
 
