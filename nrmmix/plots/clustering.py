@@ -143,8 +143,7 @@ class Clustering:
         self.scatter(ax, y, rank + 0.7 * style.jitter(len(y)))
         names = [handle.get_label() for handle in self.handles(ax)]
         style.dress(ax, name, "")
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.4, -0.6)
+        style.rows(ax, names)
 
 
 class Uncertain(Clustering):

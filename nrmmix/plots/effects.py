@@ -12,8 +12,9 @@ from nrmmix.common.messages import count, flag, known_name, listed
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses
-from nrmmix.plots.regressions import DASHES, Grid, quantile_curves, reached
-from nrmmix.plots.wanted import Wanted, back_of, in_units, said_in_the_label, seen_in, with_one_mean
+from nrmmix.plots.regressions import DASHES, Along, Grid, quantile_curves, reached
+from nrmmix.plots.wanted import Wanted, back_of, called, in_units, said_in_the_label, seen_in, with_one_mean
+from nrmmix.posterior.representatives import spaced
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -26,12 +27,15 @@ MAX_LEVELS = 6  # of a category whose levels have a curve each
 MAX_CONTRASTS = 30  # in one picture
 
 
+def _needs_one_mean(model: Specification) -> str | None:
+    why = kinds.needs_regression(model)
+    return why or (None if with_one_mean(model) else "needs a response that is a number, a count or binary")
+
+
 def _needs_several(model: Specification) -> str | None:
-    if not model.is_regression:
-        return "needs density regression, and this is a mixture"
-    if len(model.frame.covariate_columns) < 2:
+    if len(model.frame.covariate_columns) == 1:
         return "needs two covariates or more; plot 'mean' is over one"
-    return None if with_one_mean(model) else "needs a response that is a number, a count or binary"
+    return _needs_one_mean(model)
 
 
 @kind(_needs_several, "E[y | x], quantiles or probabilities over each of several covariates, the others held or averaged")
@@ -112,6 +116,7 @@ def _panels(
     found = [names[known_name("covariate", one, names)] for one in chosen]
     with style.panels(ax, [one.name for one in found], "x") as axes:
         for one, covariate in zip(axes, found, strict=True):
+            line = Along(covariate, points)
             groups: list[Any] = [None] if grouping is None or covariate.name == grouping.name else list(grouping.levels or ())
             wanted.data(one, covariate.scattered(), alpha=0.3)
             for number, group in enumerate(groups):
@@ -119,34 +124,26 @@ def _panels(
                 color = single if group is None else style.CYCLE[number % len(style.CYCLE)]
                 label = None if grouping is None or group is None else style.entry(f"{style.literal(grouping.name)} = {style.text(group)}")
                 fixed = {} if grouping is None or group is None else {grouping.name: group}
-                _effect(wanted, one, covariate, held, fixed, average, points, color, label, bands)
-            style.dress(one, covariate.label, wanted.axis)
-            if covariate.levels is not None:
-                style.level_axis(one, "x", covariate.levels)
-            elif not average:
-                others = {key: value for key, value in held.items() if key not in (covariate.name, getattr(grouping, "name", None))}
-                text = ", ".join(f"{style.literal(key)} = {style.text(value)}" for key, value in others.items())
-                one.set_title(f"at {text}" if others and len(text) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
+                _effect(wanted, one, line, held, fixed, average, color, label, bands)
+            line.dress(one, wanted.axis)
+            if line.is_number and not average:
+                _say_what_is_held(one, held, [covariate.name, getattr(grouping, "name", "")])
         return style.finish(axes, ax is None)
 
 
 def _effect(
-    wanted: Wanted, ax: Axes, covariate: Covariate, held: dict[str, Any], fixed: dict[str, Any], average: bool, points: int, color: str,
-    label: str | None, bands: Bands,
+    wanted: Wanted, ax: Axes, line: Along, held: dict[str, Any], fixed: dict[str, Any], average: bool, color: str, label: str | None,
+    bands: Bands,
 ) -> None:
     """Curves, or strokes at levels, one of them with the band; what is held gives way to averages, what is fixed does not."""
-    fit, number = wanted.fit, covariate.levels is None
-    values = style.padded(covariate.observed, 0.0, points) if number else np.array(covariate.levels, dtype=object)
-    position = values if number else np.arange(float(len(values)))
-    labels = wanted.labels
+    fit, values, varied, labels = wanted.fit, line.values, line.covariate.name, wanted.labels
     if average:
-        source, n = fit.model.frame.source, fit.model.n_obs
-        some = source.iloc[np.unique(np.linspace(0, n - 1, min(AVERAGED, n)).astype(int))]
-        rows = pd.concat([some.assign(**{covariate.name: value, **fixed}) for value in values])
+        some = fit.model.frame.source.iloc[spaced(fit.model.n_obs, AVERAGED)]
+        rows = pd.concat([some.assign(**{varied: value, **fixed}) for value in values])
         table = wanted.averaged(rows, len(some), **{"draws": AVERAGED_DRAWS} | bands)
         labels = [f"{one.removesuffix(' of E[y | x]')}, averaged over the other covariates" for one in labels]
     else:
-        rows = pd.DataFrame({key: [value] * len(values) for key, value in (held | fixed).items()} | {covariate.name: values})
+        rows = pd.DataFrame({key: [value] * len(values) for key, value in (held | fixed).items()} | {varied: values})
         table = np.full((len(values), len(labels), 3), np.nan)
         there = reached(fit, rows)
         table[there] = wanted.predict(rows[there], **bands)
@@ -154,20 +151,10 @@ def _effect(
     if wanted.banded is not None:
         _, lower, upper = table[:, wanted.banded].T
         shown = (interval if len(labels) == 1 else f"{interval} of the median") if label is None else None
-        if number:
-            style.band(ax, position, lower, upper, color, shown)
-        else:
-            ax.vlines(position, lower, upper, color=color, linewidth=7, alpha=0.45, label=shown or "")
+        line.band(ax, lower, upper, color, shown)
     for k, text in enumerate(labels):
         own = text if label is None else label if len(labels) == 1 else f"{label}, {text}"
-        dash = DASHES[wanted.looks[k] % len(DASHES)]
-        if number:
-            ax.plot(position, table[:, k, 0], color=color, linewidth=style.LINE, linestyle=dash, label=own)
-        else:
-            looks: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 2}
-            ax.plot(position, table[:, k, 0], color=color, label=own, **looks)
-    if number:
-        ax.set_xlim(style.around(position))
+        line.curve(ax, table[:, k, 0], color, own, DASHES[wanted.looks[k] % len(DASHES)])
 
 
 def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -177,6 +164,11 @@ def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
     columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
     given = {known_name("covariate", name, columns): value for name, value in (at or {}).items()}
     return {name: model.frame.typical_value(name) for name in columns} | given
+
+
+def _say_what_is_held(ax: Axes, held: dict[str, Any], varied: Sequence[str]) -> None:
+    text = ", ".join(f"{style.literal(key)} = {style.text(value)}" for key, value in held.items() if key not in varied)
+    style.remark(ax, f"at {text}" if 0 < len(text) < 60 else "")
 
 
 def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
@@ -192,7 +184,7 @@ def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
 
 def _needs_two_numbers(model: Specification) -> str | None:
     why = _needs_several(model)
-    if why is None and len([1 for levels in model.frame.covariate_columns.values() if levels is None]) < 2:
+    if why is None and sum(levels is None for levels in model.frame.covariate_columns.values()) < 2:
         why = "needs two covariates that are numbers; plot 'effects' shows categories"
     return why
 
@@ -269,14 +261,10 @@ def surface(
         )
         ax.scatter(*(one.observed for one in pair), c=y, cmap="viridis", vmin=low, vmax=high, s=16, edgecolors="white", linewidths=0.5,
                    rasterized=len(y) > 5000, label="data, in the same colours")
-        bar = ax.figure.colorbar(image, ax=ax)
-        bar.solids.set_alpha(1.0)
-        bar.set_label(style.literal(wanted.labels[0] if wanted.back is not None else f"posterior mean of E[{wanted.name} | x]"))
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=style.SMALL)
+        shown = wanted.labels[0] if wanted.back is not None else f"posterior mean of E[{wanted.name} | x]"
+        style.color_bar(ax, image, shown).solids.set_alpha(1.0)
         style.dress(ax, *(one.label for one in pair))
-        others = ", ".join(f"{style.literal(key)} = {style.text(value)}" for key, value in held.items() if key not in chosen)
-        ax.set_title(f"at {others}" if others and len(others) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
+        _say_what_is_held(ax, held, chosen)
         style.legend(ax)
         return ax
 
@@ -284,9 +272,7 @@ def surface(
 # ---- quantiles
 
 def _needs_order(model: Specification) -> str | None:
-    if not model.is_regression:
-        return "needs density regression, and this is a mixture"
-    return kinds.needs_ordered(model)
+    return kinds.needs_regression(model) or kinds.needs_ordered(model)
 
 
 @kind(_needs_order, "conditional quantiles over each covariate")
@@ -340,7 +326,7 @@ def quantiles(
     for option, value in (("at", at), ("by", by)):
         if value is not None:
             raise ValueError(f"{option} is for several covariates, and there is one; leave it out.")
-    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points, QUANTILE_POINTS)
+    names, grid = responses(fit.model, response, kinds.ORDERED), Grid(fit, points, QUANTILE_POINTS)
     shares = np.unique(np.asarray(q, dtype=float))
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
@@ -351,19 +337,13 @@ def quantiles(
                 median = table[:, int(shares.searchsorted(0.5))]
                 grid.band(one, median[:, 1], median[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band of the median")
             quantile_curves(one, grid, table[..., 0], shares)
-            grid.dress(one, name if back is None else back.column)
-        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
+            grid.dress(one, called(name, back))
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, kinds.ORDERED))
 
 
 # ---- differences
 
-def _needs_regression(model: Specification) -> str | None:
-    if not model.is_regression:
-        return "needs density regression, and this is a mixture"
-    return None if with_one_mean(model) else "needs a response that is a number, a count or binary"
-
-
-@kind(_needs_regression, "differences of E[y | x] between values of a covariate")
+@kind(_needs_one_mean, "differences of E[y | x] between values of a covariate")
 def contrasts(
     fit: MCMCResult, ax: Any = None, *, values: Mapping[str, Any] | None = None, kind: str = "mean", q: float = 0.5,
     y: float | None = None, response: str | None = None, units: str = "formula", **bands: Unpack[Bands],
@@ -411,15 +391,12 @@ def contrasts(
         shown += [(f"{varied}: {label}", row) for label, row in zip(table.index.get_level_values(0), table.to_numpy(), strict=True)]
     shown = shown[:MAX_CONTRASTS]
     with style.panels(ax, ["contrasts"], size=(6.2, max(2.4, 0.3 * len(shown) + 1.2)), single=True) as (ax,):
-        places, table = np.arange(len(shown)), np.array([row for _, row in shown])
         ax.axvline(0.0, color=style.GREY, linewidth=0.8)
         interval = f"{bands.get('interval', 0.9):.0%} credible interval"
-        ax.hlines(places, table[:, 1], table[:, 2], color=style.BLUE, linewidth=5, alpha=0.4, label=interval)
-        ax.plot(table[:, 0], places, color=style.BLUE, linestyle="", marker="o", markersize=5, label="estimate of the difference")
+        style.intervals(ax, np.array([row for _, row in shown]), "estimate of the difference", interval)
         what = f"E[{own.column} | x]" if kind == "mean" else f"{own.labels[0]} of {own.column}" if kind == "quantile" else own.axis
         style.dress(ax, f"difference of {what}", "")
-        ax.set_yticks(places, [style.literal(label) for label, _ in shown])
-        ax.set_ylim(len(shown) - 0.4, -0.6)
+        style.rows(ax, [label for label, _ in shown])
         style.legend(ax)
         return ax
 

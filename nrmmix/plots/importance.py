@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -11,18 +11,13 @@ from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, check, kind, shapes
 from nrmmix.results.mcmc import MCMCResult
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 MAX_COVARIATES = 30  # covariates that are drawn, those of the largest effects
 
 
 def _needs_slots(model: Specification) -> str | None:
-    if not model.is_regression:
-        return "needs density regression, and this is a mixture"
-    if model.slots is None:
+    if model.is_regression and model.slots is None:
         return "needs the kernel nm.SparseProduct, by which atoms choose their covariates"
-    return None if len(model.frame.covariate_names) > 1 else "needs two covariates or more"
+    return kinds.needs_regression(model) or (None if len(model.frame.covariate_names) > 1 else "needs two covariates or more")
 
 
 @kind(_needs_slots, "use of each covariate, and the size of its effect")
@@ -68,7 +63,8 @@ def importance(fit: MCMCResult, ax: Any = None, *, response: str | None = None, 
     with style.panels(ax, ["use", "effect"], size=(4.2, max(2.4, 0.32 * len(table) + 1.5))) as axes:
         of_use, of_effect = axes
         for one, column in ((of_use, "use"), (of_effect, "effect")):
-            _intervals(one, table[[column, f"{column}_lower", f"{column}_upper"]].to_numpy(), interval)
+            one.hlines(places, 0.0, table[column], color=style.GREY, linewidth=0.8, zorder=1)
+            style.intervals(one, table[[column, f"{column}_lower", f"{column}_upper"]].to_numpy(), "posterior mean", interval)
         for q, marker, color, beside in (("05", "^", style.ORANGE, 0.24), ("95", "v", style.CYCLE[2], -0.24)):
             if table[f"effect_q{q}"].notna().all():
                 of_effect.plot(
@@ -85,11 +81,3 @@ def importance(fit: MCMCResult, ax: Any = None, *, response: str | None = None, 
             one.set_yticks(places, [style.literal(label) for label in table.index] if one is of_use or ax is not None else [])
             one.set_ylim(len(table) - 0.4, -0.6)
         return style.finish(axes, ax is None, note="" if len(table) == total else f"{len(table)} of {total} covariates")
-
-
-def _intervals(ax: Axes, table: np.ndarray, interval: str) -> None:
-    """Strokes from 0 to means, which are dots, and intervals around them."""
-    places = np.arange(len(table))
-    ax.hlines(places, 0.0, table[:, 0], color=style.GREY, linewidth=0.8, zorder=1)
-    ax.hlines(places, table[:, 1], table[:, 2], color=style.BLUE, linewidth=5, alpha=0.4, label=interval)
-    ax.plot(table[:, 0], places, color=style.BLUE, linestyle="", marker="o", markersize=5, label="posterior mean")

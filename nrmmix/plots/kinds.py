@@ -46,13 +46,17 @@ class Kind:
 
     @property
     def options(self) -> tuple[str, ...]:
-        names: list[str] = []
-        for parameter in inspect.signature(self.draw).parameters.values():
-            if parameter.kind is parameter.KEYWORD_ONLY:
-                names.append(parameter.name)
-            elif parameter.kind is parameter.VAR_KEYWORD:
-                names += Bands.__annotations__
-        return tuple(names)
+        return options_of(self.draw)
+
+
+def options_of(draw: Callable[..., Any]) -> tuple[str, ...]:
+    names: list[str] = []
+    for parameter in inspect.signature(draw).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            names += Bands.__annotations__
+    return tuple(names)
 
 
 KINDS: dict[str, Kind] = {}
@@ -132,6 +136,7 @@ def suits_all(model: Specification) -> None:
 
 MEAN = "posterior mean of E[y | x]"
 NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts given their total"
+ORDERED = (NUMBER, COUNT)
 
 
 def shapes(model: Specification) -> dict[str, str]:
@@ -177,7 +182,7 @@ def typical_inputs(model: Specification) -> dict[str, Any]:
 
 def needs_ordered(model: Specification) -> str | None:
     """Some response must be a number or a count."""
-    return None if {NUMBER, COUNT} & set(shapes(model).values()) else "needs a response that is a number or a count"
+    return None if {*ORDERED} & {*shapes(model).values()} else "needs a response that is a number or a count"
 
 
 def levels_of(model: Specification, name: str) -> tuple[Any, ...] | None:
@@ -262,10 +267,12 @@ def covariates(model: Specification) -> tuple[Covariate, ...]:
     return tuple(found)
 
 
+def needs_regression(model: Specification) -> str | None:
+    return None if model.is_regression else "needs density regression, and this is a mixture"
+
+
 def needs_one_covariate(model: Specification) -> str | None:
     columns = model.frame.covariate_columns
-    if len(columns) == 1:
-        return None
-    if not columns:
-        return "needs density regression, and this is a mixture"
-    return f"needs one covariate, not {len(columns)} ({', '.join(columns)}): predict() takes values of several"
+    if len(columns) > 1:
+        return f"needs one covariate, not {len(columns)} ({', '.join(columns)}): predict() takes values of several"
+    return needs_regression(model)

@@ -29,6 +29,7 @@ from nrmmix.plots.kinds import (
 from nrmmix.plots.survival import is_censored, observed_curve
 from nrmmix.plots.wanted import back_of, called, reached_by, seen_in
 from nrmmix.posterior.predict.points import grid, label
+from nrmmix.posterior.representatives import spaced
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -199,8 +200,7 @@ def shares(values: np.ndarray, of: np.ndarray) -> np.ndarray:
 def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands, units: str = "formula") -> pd.DataFrame:
     """Densities at points, averaged over the inputs of the rows, of many over some of them; for averages there is no band."""
     model = fit.model
-    order = np.lexsort(model.frame.inputs.T)
-    some = order[np.unique(np.linspace(0, model.n_obs - 1, MAX_ROWS).astype(int))]
+    some = np.lexsort(model.frame.inputs.T)[spaced(model.n_obs, MAX_ROWS)]
     rows = model.frame.source.iloc[some].reset_index(drop=True)
     j = model.frame.response_names.index(name)
     at = label(model, np.full(len(points), j), points)

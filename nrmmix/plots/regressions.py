@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -14,9 +13,9 @@ from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.frame.rows import NewRows
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, predicted, responses, shapes, values_of
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, predicted, responses, shapes, values_of
 from nrmmix.plots.predictive import counted
-from nrmmix.plots.wanted import Wanted, back_of, in_units, reached_by, said_in_the_label, seen_in
+from nrmmix.plots.wanted import Wanted, back_of, called, in_units, reached_by, said_in_the_label, seen_in
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -33,25 +32,47 @@ WIDEST = 0.06  # share of the height of a picture that a value of probability 1 
 RIDGE = 0.92  # height of the densities one above the other
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Values of the covariate at which something is predicted, and where on the axis they stand."""
+class Along:
+    """Values of a covariate, over the range of a number or at every level, and where on its axis they stand."""
 
-    fit: MCMCResult
-    covariate: Covariate
-    values: np.ndarray  # (m,)
-    position: np.ndarray  # (m,)
-    reached: np.ndarray  # (m,) bool: some location is in reach; between the data there may be gaps
+    def __init__(self, covariate: Covariate, points: int):
+        self.covariate, self.is_number = covariate, covariate.levels is None
+        self.values: np.ndarray = (  # (m,)
+            style.padded(covariate.observed, 0.0, points) if covariate.levels is None else np.array(covariate.levels, dtype=object)
+        )
+        self.position = self.values if self.is_number else np.arange(float(len(self.values)))
 
-    @classmethod
-    def over(cls, fit: MCMCResult, points: int | None, default: int = POINTS) -> Grid:
-        """Over the range of a number, or at every level."""
-        (covariate,) = covariates(fit.model)
-        if covariate.levels is None:
-            values = position = style.padded(covariate.observed, 0.0, default if points is None else count("points", points, 2))
+    def curve(self, ax: Axes, values: np.ndarray, color: str, label: str | None, linestyle: str = "-") -> None:
+        """A line over a number, short strokes at levels."""
+        if self.is_number:
+            ax.plot(self.position, values, color=color, linewidth=style.LINE, linestyle=linestyle, label=label)
         else:
-            values, position = np.array(covariate.levels, dtype=object), np.arange(float(len(covariate.levels)))
-        return cls(fit, covariate, values, position, reached(fit, pd.DataFrame({covariate.name: values})))
+            ax.plot(self.position, values, color=color, linestyle="", marker="_", markersize=22, markeredgewidth=2, label=label)
+
+    def band(self, ax: Axes, lower: np.ndarray, upper: np.ndarray, color: str, label: str | None) -> None:
+        """A ribbon over a number, an upright bar at levels."""
+        if self.is_number:
+            style.band(ax, self.position, lower, upper, color, label)
+        else:
+            ax.vlines(self.position, lower, upper, color=color, linewidth=7, alpha=0.45, label=label or "")
+
+    def dress(self, ax: Axes, name: str) -> None:
+        style.dress(ax, self.covariate.label, name)
+        if self.covariate.levels is None:
+            ax.set_xlim(style.around(self.position))
+        else:
+            style.level_axis(ax, "x", self.covariate.levels)
+
+
+class Grid(Along):
+    """Values of the only covariate at which something is predicted."""
+
+    def __init__(self, fit: MCMCResult, points: int | None, default: int = POINTS):
+        (covariate,) = covariates(fit.model)
+        super().__init__(covariate, default if points is None or covariate.levels is not None else count("points", points, 2))
+        self.fit = fit
+        # (m,) bool: some location is in reach; between the data there may be gaps
+        self.reached = reached(fit, pd.DataFrame({covariate.name: self.values}))
 
     def predict(self, kind: str, **options: Any) -> pd.DataFrame:
         """Predictions at the values that are reached; other inputs of components are those of `typical_inputs`."""
@@ -65,27 +86,6 @@ class Grid:
 
     def data(self, ax: Axes, y: np.ndarray, **looks: Any) -> None:
         ax.plot(self.covariate.scattered(), y, **style.points(len(y)) | looks)
-
-    def curve(self, ax: Axes, values: np.ndarray, color: str, label: str | None, linestyle: str = "-") -> None:
-        """A line over a number, short strokes at levels."""
-        if self.covariate.levels is None:
-            ax.plot(self.position, values, color=color, linewidth=style.LINE, linestyle=linestyle, label=label)
-        else:
-            ax.plot(self.position, values, color=color, linestyle="", marker="_", markersize=22, markeredgewidth=2, label=label)
-
-    def band(self, ax: Axes, lower: np.ndarray, upper: np.ndarray, color: str, label: str) -> None:
-        """A ribbon over a number, an upright bar at levels."""
-        if self.covariate.levels is None:
-            style.band(ax, self.position, lower, upper, color, label)
-        else:
-            ax.vlines(self.position, lower, upper, color=color, linewidth=7, alpha=0.45, label=label)
-
-    def dress(self, ax: Axes, name: str) -> None:
-        style.dress(ax, self.covariate.label, name)
-        if self.covariate.levels is None:
-            ax.set_xlim(style.around(self.position))
-        else:
-            style.level_axis(ax, "x", self.covariate.levels)
 
 
 def _new_rows(fit: MCMCResult, name: str, values: Any) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def mean(
     'accel_g'
     """
     check(fit.model, "mean")
-    names, grid = responses(fit.model, response), Grid.over(fit, points)
+    names, grid = responses(fit.model, response), Grid(fit, points)
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
             if fit.model.frame.levels[fit.model.frame.response_names.index(name)] is not None:
@@ -174,7 +174,7 @@ def _stack(ax: Axes, grid: Grid, name: str, prefix: str, bands: Bands) -> None:
     for code, level in enumerate(levels):
         top, color = foot + shares[:, code], style.CYCLE[code % len(style.CYCLE)]
         label = style.entry(prefix + style.text(level))
-        if grid.covariate.levels is None:
+        if grid.is_number:
             ax.fill_between(grid.position, foot, top, color=color, alpha=0.6, linewidth=0, label=label)
         else:
             ax.bar(grid.position, shares[:, code], 0.8, bottom=foot, color=color, alpha=0.6, label=label)
@@ -194,7 +194,7 @@ def quantile_curves(ax: Axes, grid: Grid, values: np.ndarray, q: np.ndarray) -> 
     for rank, one in enumerate(np.unique(distance)):
         same = np.flatnonzero(distance == one)
         label = "median" if one == 0 else " and ".join(f"{100 * q[k]:g}%" for k in same)
-        color = style.ORANGE if grid.covariate.levels is None or one == 0 else style.CYCLE[2 * rank % len(style.CYCLE)]
+        color = style.ORANGE if grid.is_number or one == 0 else style.CYCLE[2 * rank % len(style.CYCLE)]
         for k in same:
             grid.curve(ax, values[:, k], color, label if k == same[0] else None, DASHES[rank % len(DASHES)])
 
@@ -247,7 +247,7 @@ def conditional(
 
     check(fit.model, "conditional")
     own: Bands = {"draws": IMAGE_DRAWS, **bands}
-    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points)
+    names, grid = responses(fit.model, response, kinds.ORDERED), Grid(fit, points)
     x, size, shape_of = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
     with style.panels(ax, names, "response") as axes:
@@ -262,14 +262,11 @@ def conditional(
                 interpolation="bilinear" if shape_of[name] == kinds.NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
-            masses, shown = masses_of(fit.model, name), name if back is None else back.column
-            masses = masses if back is None else back.inverse(masses)
+            (observed, masses), shown = seen_in(fit.model, name, back), called(name, back)
             apart = f" apart from {' and '.join(f'{at:g}' for at in masses)}" if len(masses) else ""
             style.color_bar(one, image, f"{'density' if shape_of[name] == kinds.NUMBER else 'probability'} of {shown}{apart}")
             for at in masses:
                 _widening(one, grid, at, grid.spread(grid.predict("density", at=at, **options), 1)[:, 0, 0])
-            observed = values_of(fit.model, name)
-            observed = observed if back is None else back.inverse(observed)
             grid.data(one, observed, color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
             # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
             # fraction of the cost of predict(kind="quantile").
@@ -284,7 +281,7 @@ def conditional(
             quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
             grid.dress(one, shown)
             one.set_ylim(y[0] - step, y[-1] + step) if shape_of[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
-        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, kinds.ORDERED))
 
 
 def _widening(ax: Axes, grid: Grid, at: float, probability: np.ndarray) -> None:
@@ -347,7 +344,7 @@ def slices(
     ['10', '20']
     """
     check(fit.model, "slices")
-    (covariate,), names = covariates(fit.model), responses(fit.model, response, (kinds.NUMBER, kinds.COUNT))
+    (covariate,), names = covariates(fit.model), responses(fit.model, response, kinds.ORDERED)
     chosen = _slice_values(covariate) if x is None else [x] if np.ndim(x) == 0 else list(x)
     if not chosen:
         raise ValueError("x is empty; give values of the covariate, or leave it out.")
@@ -367,15 +364,15 @@ def slices(
                 what, looks = ("probability", {"drawstyle": "steps-mid"}) if steps else ("density", {})
                 label = None if foot else f"conditional {what}, scaled"
                 one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=label, **looks)
-            for at in masses_of(fit.model, name) if back is None else back.inverse(masses_of(fit.model, name)):
+            for at in seen_in(fit.model, name, back)[1]:
                 p = RIDGE * predicted(fit, rows, "density", at=at, **options)["estimate"].to_numpy()
                 feet, label = np.arange(len(chosen)), f"probability of {at:g}, 1 as high as densities"
                 one.vlines(np.full(len(p), at), feet, feet + p, color=style.ORANGE, linewidth=3, label=label)
             one.set_xlim(y[0], y[-1])
-            style.dress(one, name if back is None else back.column, covariate.label)
+            style.dress(one, called(name, back), covariate.label)
             style.level_axis(one, "y", chosen)
             one.set_ylim(-0.05, len(chosen))
-        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, kinds.ORDERED))
 
 
 def _slice_values(covariate: Covariate) -> list[Any]:

@@ -127,11 +127,15 @@ def finish(axes: np.ndarray, new: bool, handles: Sequence[Artist] | None = None,
     A note, such as on what is not drawn, stands above the last panel.
     """
     if note:
-        axes[-1].set_title(note, fontsize=SMALL, loc="right", color="0.35")
+        remark(axes[-1], note)
     if handles is None:
         handles = list({one.get_label(): one for ax in axes for one in ax.get_legend_handles_labels()[0]}.values())
     legend(axes[0], handles, above_all=new and len(axes) > 1)
     return axes[0] if len(axes) == 1 else axes
+
+
+def remark(ax: Axes, text: str) -> None:
+    ax.set_title(text, fontsize=SMALL, loc="right", color="0.35")
 
 
 def legend(ax: Axes, handles: Sequence[Artist] | None = None, *, above_all: bool = False) -> None:
@@ -197,11 +201,25 @@ def point_masses(ax: Axes, at: np.ndarray, shares: np.ndarray, estimates: np.nda
     ax.plot([], [], color=ORANGE, linewidth=LINE, marker="o", markersize=5, label=f"{shown}{label}")
 
 
-def color_bar(ax: Axes, image: Any, label: str | Sequence[str], extend: str = "neither") -> None:
+def color_bar(ax: Axes, image: Any, label: str | Sequence[str], extend: str = "neither") -> Any:
     bar = ax.figure.colorbar(image, ax=ax, extend=extend)
     bar.set_label(_lines(label))
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL)
+    return bar
+
+
+def intervals(ax: Axes, table: np.ndarray, estimate: str, interval: str) -> None:
+    """Estimates and intervals (m, 3), one below the other."""
+    places = np.arange(len(table))
+    ax.hlines(places, table[:, 1], table[:, 2], color=BLUE, linewidth=5, alpha=0.4, label=interval)
+    ax.plot(table[:, 0], places, color=BLUE, linestyle="", marker="o", markersize=5, label=estimate)
+
+
+def rows(ax: Axes, names: Sequence[str]) -> None:
+    """Names from the data at the places 0, 1, ... from the top down."""
+    ax.set_yticks(range(len(names)), list(map(literal, names)))
+    ax.set_ylim(len(names) - 0.4, -0.6)
 
 
 def rug(ax: Axes, values: np.ndarray) -> None:

@@ -11,7 +11,8 @@ from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import Bands, check, kind, predicted, responses
-from nrmmix.plots.wanted import back_of, called, reached_by
+from nrmmix.plots.wanted import back_of, called, reached_by, seen_in
+from nrmmix.posterior.representatives import spaced
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def survival(
         raise ValueError(f"{response!r} is not censored; those that are: {those}.")
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            back, values = back_of(fit.model, name, units), frame.response[:, frame.response_names.index(name)]
-            values = values if back is None else back.inverse(values)
+            back = back_of(fit.model, name, units)
+            values, _ = seen_in(fit.model, name, back)
             x = reached_by(style.padded(values[~np.isnan(values)], 0.1, POINTS if points is None else points), back)
             _posterior(fit, one, name, x, units, bands)
             observed_curve(one, fit.model, name, x, back)
@@ -97,7 +98,7 @@ def _posterior(fit: MCMCResult, ax: Axes, name: str, x: np.ndarray, units: str, 
     counts = model.frame.reads[model.frame.response_names.index(name)] == "counts"
     x = np.unique(np.floor(x[x >= 0])) if counts else x
     if model.is_regression or model.frame.input_names:
-        some = np.unique(np.linspace(0, model.n_obs - 1, MAX_ROWS).astype(int))
+        some = spaced(model.n_obs, MAX_ROWS)
         table = predicted(fit, model.frame.source.iloc[some].reset_index(drop=True), "survival", at=x, response=name, units=units, **bands)
         estimate = table["estimate"].to_numpy().reshape(len(some), -1).mean(axis=0)
     else:

@@ -171,7 +171,7 @@ def with_one_mean(model: Specification) -> tuple[str, ...]:
 
 
 def _response(model: Specification, chosen: str | None, kind: str) -> str:
-    suited = with_one_mean(model) if kind == "mean" else responses(model, None, (kinds.NUMBER, kinds.COUNT))
+    suited = with_one_mean(model) if kind == "mean" else responses(model, None, kinds.ORDERED)
     if not suited:
         raise ValueError(f"effects of kind {kind!r} need a response that is a number or a count.")
     if chosen is None:

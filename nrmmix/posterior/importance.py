@@ -30,6 +30,7 @@ from nrmmix.posterior.predict.functionals import Mean, Quantile, over_cases, ove
 from nrmmix.posterior.predict.points import response_columns, why_not
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of
+from nrmmix.posterior.representatives import spaced
 
 VALUES = 9  # that a number is moved to
 TAILS = (0.05, 0.95)  # quantiles whose spread is reported
@@ -59,7 +60,7 @@ def importance(
     moved = list(by_columns.values())
     with announced():
         spreads = _spread_of_mean(posterior, source, moved, chosen, limit, name)
-        tails = _spread_of_tails(posterior, source, moved, chosen[_spaced(len(chosen), TAIL_ROWS)], min(limit, TAIL_DRAWS), name)
+        tails = _spread_of_tails(posterior, source, moved, chosen[spaced(len(chosen), TAIL_ROWS)], min(limit, TAIL_DRAWS), name)
     place = [list(by_columns).index(columns) for columns in model.frame.columns_of_covariates.values()]
     estimates = dict(zip([f"effect{bound}" for bound in BOUNDS], _summarised(spreads, share)[:, place], strict=True))
     estimates |= {f"effect_q{100 * q:02.0f}": own for q, own in zip(TAILS, tails[place].T, strict=True)}
@@ -161,14 +162,14 @@ class Moved:
 def _rows(model: Specification) -> pd.DataFrame:
     """The fitted rows, where they are not in memory some of them, evenly spaced."""
     frame: Any = model.frame
-    return frame.table_of(_spaced(model.n_obs, OF_SOURCE)) if frame.is_streamed else frame.source
+    return frame.table_of(spaced(model.n_obs, OF_SOURCE)) if frame.is_streamed else frame.source
 
 
 def _values_of(model: Specification, source: pd.DataFrame, columns: tuple[str, ...]) -> Moved:
     """Return quantiles of a number, or all values if few, levels of a category by frequency; of several columns some rows."""
     frame = model.frame
     if len(columns) > 1:
-        rows = _spaced(len(source), VALUES)
+        rows = spaced(len(source), VALUES)
         return Moved(columns, rows, np.full(len(rows), 1 / len(rows)))
     (name,) = columns
     read = read_column(source[name], name, frame.covariate_columns[name])
@@ -180,14 +181,9 @@ def _values_of(model: Specification, source: pd.DataFrame, columns: tuple[str, .
     return Moved(columns, np.argsort(numbers, kind="stable")[at], np.full(VALUES, 1 / VALUES))
 
 
-def _spaced(n: int, most: int) -> np.ndarray:
-    """Positions of so many of n rows, evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, min(most, n)).astype(int))
-
-
 def _chosen(n: int, most: int, rng: Any) -> np.ndarray:
     """Positions of rows that are moved: evenly spaced, or drawn where a seed is given."""
-    return _spaced(n, most) if rng is None else np.sort(np.random.default_rng(seed_sequence(rng)).permutation(n)[:most])
+    return spaced(n, most) if rng is None else np.sort(np.random.default_rng(seed_sequence(rng)).permutation(n)[:most])
 
 
 def _in_reach(posterior: AnyPosterior, newdata: pd.DataFrame) -> np.ndarray:

@@ -11,6 +11,11 @@ DIGITS = 9  # of a criterion: rows that differ by less are equal, and the first 
 ROUNDS = 20  # of exchanges, at most
 
 
+def spaced(n: int, most: int) -> np.ndarray:
+    """Positions of so many of n rows, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(most, n)).astype(int))
+
+
 def representatives(x: np.ndarray, category: np.ndarray) -> np.ndarray:
     """Positions of a few rows of x (n, q) that are spread as all rows are, over all columns together.
 

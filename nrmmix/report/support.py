@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.names import quoted_name
+from nrmmix.posterior.representatives import spaced
 from nrmmix.results.base import Result
 
 OUTSIDE = 0.05  # of the distribution of a row, from which on it is said
@@ -39,7 +40,7 @@ def _of(fit: Result, j: int) -> Iterator[str]:
     if name not in frame.source or len(seen) < LEAST or seen.min() < 0.0 or (seen == np.floor(seen)).all():  # counts are ties
         return
     is_share = seen.max() <= 1.0
-    rows = frame.source.iloc[np.unique(np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int))] if fit.model.is_regression else None
+    rows = frame.source.iloc[spaced(len(y), ROWS)] if fit.model.is_regression else None
     below = _expected(fit, rows, name, "cdf", np.nextafter(0.0, -1.0))
     outside = below + (_expected(fit, rows, name, "exceedance", 1.0) if is_share else 0.0)
     if outside.max() < OUTSIDE:

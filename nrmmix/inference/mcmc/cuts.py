@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from nrmmix.model.families.gaussian.tied import Tied
 from nrmmix.model.specification import Specification
+from nrmmix.posterior.representatives import spaced
 
 MAX_CLUSTERS = 20
 SAMPLE = 3000  # rows of which a tree is made; others join the cluster whose mean is nearest
@@ -35,7 +36,7 @@ def best_cuts(model: Specification) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     columns, form = max(blocks, key=lambda one: len(one[0]))
     y = model.frame.response[:, columns]
-    some = y[np.linspace(0, len(y) - 1, min(SAMPLE, len(y))).astype(np.int64)]
+    some = y[spaced(len(y), SAMPLE)]
     most = min(MAX_CLUSTERS, len(some), model.prior.components or MAX_CLUSTERS)
     one = np.zeros(len(some), np.int64)
     best, pair, whiten = -np.inf, (one, one), np.diag(np.sqrt(np.diag(form.mean_covariance(some, one))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ import numpy as np
 from nrmmix import plots
 from nrmmix.common.messages import known_word
 from nrmmix.plots import style
-from nrmmix.plots.kinds import KINDS, ORDER
+from nrmmix.plots.kinds import KINDS, ORDER, options_of
 from nrmmix.results.shown import PlotKind
 from nrmmix.results.variational import PICTURES, VariationalResult
 
@@ -26,8 +25,8 @@ def available(fit: VariationalResult) -> tuple[str, ...]:
     if fit.model.frame.is_streamed:
         return STREAMED
     if fit.model.is_regression:
-        shared = [kind for kind in ORDER if kind not in OF_CHAINS and kind in KINDS and KINDS[kind].refusal(fit.model) is None]
-        return (*shared, *OWN)
+        shared = plots.available(fit.model)
+        return (*(kind for kind in ORDER if kind not in OF_CHAINS and kind in shared), *OWN)
     return tuple(kind for kind in PICTURES if kind not in SHARED or KINDS[kind].refusal(fit.model) is None)
 
 
@@ -44,11 +43,9 @@ def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, 
     known_word("kind of plot of a variational fit", kind, PICTURES)
     if kind in SHARED:
         return plots.plot(fit, cast(PlotKind, kind), ax, **options)
-    draw = OWN[kind]
     for name in options:
-        taken = [one.name for one in inspect.signature(draw).parameters.values() if one.kind is one.KEYWORD_ONLY]
-        known_word(f"option of plot {kind!r}", name, taken)
-    return draw(fit, ax, **options)
+        known_word(f"option of plot {kind!r}", name, options_of(OWN[kind]))
+    return OWN[kind](fit, ax, **options)
 
 
 def elbo(fit: VariationalResult, ax: Any = None, *, skip: int = 1) -> Any:

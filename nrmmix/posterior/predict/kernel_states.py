@@ -26,6 +26,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.parameters import mixed
 from nrmmix.posterior.predict.rows import CovariateWeights
+from nrmmix.posterior.representatives import spaced
 
 OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
@@ -333,7 +334,7 @@ def completed_clusters(
         yield clusters_of(model, labels, draws, shared)
         return
     cells = draws.flat("imputed")
-    for t in np.linspace(0, len(cells) - 1, min(len(cells), COMPLETED)).astype(int):
+    for t in spaced(len(cells), COMPLETED):
         yield clusters_of(model, labels, draws, shared, cells[t])
 
 
