@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from nrmmix import __version__
 from nrmmix.common import archive, files
-from nrmmix.common.seeds import release
+from nrmmix.common.seeds import acquire, release
 from nrmmix.inference.mcmc import length
-from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, SUMS, WHOLE, Checkpoint, Record, generator
+from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, SUMS, WHOLE, Checkpoint, Record
 from nrmmix.inference.mcmc.cycle import Cycle, uncalled_program
 from nrmmix.inference.mcmc.driving import REASONS
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
@@ -104,16 +105,9 @@ def encoded(
     model: Specification, more: Callable[[Callable[..., str]], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a file; `more` is what the header has beside the model."""
-    from nrmmix import __version__
-
     arrays: dict[str, np.ndarray] = {}
     put = keeper(arrays)
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "nrmmix": __version__,
-        **encode_model(model, put),
-    } | more(put), arrays
+    return {"format": FORMAT, "version": VERSION, "nrmmix": __version__, **encode_model(model, put)} | more(put), arrays
 
 
 def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
@@ -435,7 +429,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MAX_CALLS).all()), "chain's calls of moves")
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
-    release(generator(spec["generator"]))
+    release(acquire(spec["generator"]))
     _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MAX_ITERATIONS, "iterations")
     return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, init)
 

@@ -257,7 +257,7 @@ def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
 def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws go to whoever gathers draws."""
     nobody = np.full(model.n_obs, UNASSIGNED, np.int64)
-    chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
+    chain = new_chain(model, cycle, nobody, acquire(checkpoint.generator), record)
     chain.order = checkpoint.order.copy()
     if checkpoint.init and len(checkpoint.order):
         _enters_by(chain, model, checkpoint.init)
@@ -290,8 +290,3 @@ def put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Check
     chain.control[loop.ITERATION] = checkpoint.iteration
     for place, value in zip((loop.MOVE, loop.CALL, loop.WITHIN), checkpoint.within, strict=True):
         chain.control[place] = value
-
-
-def generator(state: dict[str, Any]) -> np.random.Generator:
-    """A generator in a given state, which is to be released."""
-    return acquire(state)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import Stop, stoppable
-from nrmmix.common.messages import count, seconds
+from nrmmix.common.messages import count, one_of, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
 from nrmmix.common.warnings import warn
@@ -24,7 +23,7 @@ from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import SPREAD, is_one, starts_of
-from nrmmix.inference.mcmc.store import Store, check_memory, joined, wanted
+from nrmmix.inference.mcmc.store import KINDS, Store, check_memory, joined
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.inference.variational_regression.spread import spread
 from nrmmix.kernels import chain as loop
@@ -124,7 +123,7 @@ def sample(
 ) -> Run:
     """Run the chains of a model by a cycle of moves under its name; see `nrmmix.Model.fit`."""
     draws, tune = length.checked(draws), count("tune", tune, 0)
-    thin, chains, store = count("thin", thin, 1), count("chains", chains, 1), wanted(store)
+    thin, chains, store = count("thin", thin, 1), count("chains", chains, 1), one_of("store", store, KINDS)
     workers, limit = workers_of(cores, chains, cycle), seconds("time_limit", time_limit)
     cycle.check(model, tune, has_name=name != cycle.name)
     seeds = seed_sequence(rng)
@@ -135,7 +134,7 @@ def sample(
     with stoppable() as stop:
         kept, run.most = _store(model, chains, draws, store)
         session = _Session(model, run, kept)
-        with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
+        with announced(partial(seconds_to_compile, cycle, model)), stop.preparing():  # kernels must not be loaded halfway
             of_chains = seeds.spawn(chains)
             optima = lambda: spread(model, chains, seeds.spawn(1)[0]) or cuts.spread(model, chains)  # noqa: E731
             starts = starts_of(model, init, chains, tune, optima)
@@ -147,10 +146,7 @@ def sample(
             for c, chain in enumerate(session.runs):
                 session.store.attach(chain, c)
             updates = compiled(model, cycle)
-        try:
-            return _finished(session, updates, stop, workers, progress, limit, checkpoint)
-        finally:
-            release(*(chain.rng for chain in session.runs))
+        return _finished(session, updates, stop, workers, progress, limit, checkpoint)
 
 
 def go_on(
@@ -178,15 +174,12 @@ def go_on(
     with stoppable() as stop:
         kept, run.most = _store(model, chains, draws, run.store, extra, run.most, least)
         session = _Session(model, run, kept, head=dict(run.draws) if before else None, seconds=run.seconds)
-        with _compiling(model, run.cycle), stop.preparing():
+        with announced(partial(seconds_to_compile, run.cycle, model)), stop.preparing():
             session.runs = [resumed_chain(model, run.cycle, point, session.store.each) for point in run.checkpoints]
             for c, (chain, point) in enumerate(zip(session.runs, run.checkpoints, strict=True)):
                 session.store.attach(chain, c, point.extra_draws)
             updates = compiled(model, run.cycle)
-        try:
-            return _finished(session, updates, stop, workers, progress, limit, checkpoint, most=None if isinstance(draws, str) else draws)
-        finally:
-            release(*(chain.rng for chain in session.runs))
+        return _finished(session, updates, stop, workers, progress, limit, checkpoint, most=None if isinstance(draws, str) else draws)
 
 
 def _store(
@@ -213,8 +206,11 @@ def _finished(
     saver: Saver | None, most: int | None = None,
 ) -> Run:
     """Run the chains to their goal, or until they are stopped."""
-    with workers.open(session.model, session.run.cycle, updates):
-        return _driven(session, stop, workers, progress, limit, saver, most)
+    try:
+        with workers.open(session.model, session.run.cycle, updates):
+            return _driven(session, stop, workers, progress, limit, saver, most)
+    finally:
+        release(*(chain.rng for chain in session.runs))
 
 
 def _driven(
@@ -285,13 +281,6 @@ def _until_content(session: _Session, driver: Driver, began: float, limit: float
         drawn = length.next_round(drawn, most)
         if not driver.to(session.run.tune + drawn * session.run.thin, session.origin, session.run.thin):
             return False
-
-
-@contextmanager
-def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
-    """Within the block kernels may be compiled, and that is said."""
-    with announced(partial(seconds_to_compile, cycle, model)):
-        yield
 
 
 def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from nrmmix.common import machine
-from nrmmix.common.messages import one_of
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc.chain import Chain, Record
 from nrmmix.inference.mcmc.workers import rows_at_once
@@ -22,11 +21,6 @@ KINDS = {  # by what is kept: the arrays of a record that are not
     "scalars": ("labels", "location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
 }
 INITIAL_CLUSTERS = 16  # clusters with parameters of their own that there is room for at first
-
-
-def wanted(kind: str) -> str:
-    """A checked kind of what is kept."""
-    return one_of("store", kind, KINDS)
 
 
 class Store:

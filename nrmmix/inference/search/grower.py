@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nrmmix.common.seeds import acquire, release
+from nrmmix.inference.mcmc.moves.base import over_limit
 from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.chain import start, update_rest
 from nrmmix.kernels.core import state as layout
@@ -25,13 +26,8 @@ STARTS = ("ibhc", "ibhc_noisy")  # of chains
 
 
 def too_large(model: Specification) -> str:
-    needed = 8 * model.n_obs * model.packed.n_stat
-    if needed > MAX_BANK:
-        return (
-            f"the statistics of the tree's {model.n_obs:,} nodes would take {needed / 2**30:.1f} GiB, and {MAX_BANK / 2**30:g} GiB is "
-            "the limit"
-        )
-    return ""
+    n = model.n_obs
+    return over_limit(f"the statistics of the tree's {n:,} nodes", 8 * n * model.packed.n_stat, MAX_BANK, where="")
 
 
 class TreeGrower:

@@ -87,6 +87,11 @@ class Move:
     __str__ = written
 
 
+def over_limit(what: str, size: float, most: int, instead: str = "", where: str = " in each chain") -> str:
+    """Say that something would take more bytes than the limit, and what does without; empty where it would not."""
+    return "" if size <= most else f"{what} would take {size / 2**30:.1f} GiB{where}, and {most / 2**30:g} GiB is the limit{instead}"
+
+
 def only_conjugate_mixtures(model: Specification) -> str:
     if model.is_regression:
         return "it moves partitions of mixtures (responses ~ 1), and this is a density regression"

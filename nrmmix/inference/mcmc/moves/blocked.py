@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, Move, ScratchSize
+from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, Move, ScratchSize, over_limit
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.atoms import blocked
@@ -46,9 +46,4 @@ class Blocked(Move):
     def option_error(self, model: Specification) -> str:
         locations = 0 if model.grid is None else len(model.grid.locations)
         size = 16 * model.prior.components * (model.packed.n_stat + locations)
-        if size > MAX_COLUMNS:
-            return (
-                f"the {model.prior.components:,} components would take {size / 2**30:.1f} GiB in each chain, and "
-                f"{MAX_COLUMNS / 2**30:g} GiB is the limit; take nm.Gibbs()"
-            )
-        return ""
+        return over_limit(f"the {model.prior.components:,} components", size, MAX_COLUMNS, "; take nm.Gibbs()")

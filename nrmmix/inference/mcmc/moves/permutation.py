@@ -9,7 +9,7 @@ import numpy as np
 
 from nrmmix.common.messages import flag, number, one_of
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, MAX_TABLE, Move, ScratchSize, only_conjugate_mixtures
+from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, MAX_TABLE, Move, ScratchSize, only_conjugate_mixtures, over_limit
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
@@ -107,18 +107,11 @@ class Permutation(Move):
     def option_error(self, model: Specification) -> str:
         n = model.n_obs
         needed = 8 * permutation.scratch_size(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
-        if needed > MAX_TABLE:
-            return (
-                f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MAX_TABLE / 2**30:g} GiB is the "
-                'limit; take dynamic_program="metropolis"'
-            )
         markov = self.order == "markov"
         columns = 8 * n * model.packed.n_stat * ((self.beam is None) + markov)
-        if columns > MAX_COLUMNS:
-            return (
-                f"its columns of statistics would take {columns / 2**30:.1f} GiB in each chain, and {MAX_COLUMNS / 2**30:g} GiB is the "
-                f"limit; give a beam{' and order=' + repr('uniform') if markov else ''}"
-            )
-        if self.integrate_mass and not model.has_gamma_mass:
+        beam = f"; give a beam{' and order=' + repr('uniform') if markov else ''}"
+        why = over_limit(f"the table of {n} observations", needed, MAX_TABLE, '; take dynamic_program="metropolis"')
+        why = why or over_limit("its columns of statistics", columns, MAX_COLUMNS, beam)
+        if not why and self.integrate_mass and not model.has_gamma_mass:
             return f"integrate_mass needs a mass with a gamma prior, of a normalised random measure, and the prior is {model.prior}"
-        return ""
+        return why

@@ -10,7 +10,7 @@ import numpy as np
 
 from nrmmix.common.messages import between, count
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, MAX_PER_CALL, Move, ScratchSize, only_families_with_unions
+from nrmmix.inference.mcmc.moves.base import MAX_COLUMNS, MAX_PER_CALL, Move, ScratchSize, only_families_with_unions, over_limit
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
@@ -123,9 +123,4 @@ class TreeGuided(Move):
 
     def option_error(self, model: Specification) -> str:
         size = 8 * model.n_obs * size_of(model, True)[0]
-        if size > MAX_COLUMNS:
-            return (
-                f"the statistics of its trees would take {size / 2**30:.1f} GiB in each chain, and {MAX_COLUMNS / 2**30:g} GiB is the "
-                "limit; take nm.SplitMerge()"
-            )
-        return ""
+        return over_limit("the statistics of its trees", size, MAX_COLUMNS, "; take nm.SplitMerge()")
