@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from nrmmix import __version__
 from nrmmix.common.machine import available_cores, one_blas_thread
@@ -42,13 +42,6 @@ class Rows(Protocol):
 
     def part(self, first: int, last: int) -> Any:
         """Some of the rows, in memory."""
-
-
-class LoadedRows(Rows, Protocol):
-    """Rows that are not in memory."""
-
-    @property
-    def n_bytes(self) -> float: ...
 
 
 Task = Callable[[Any, Span], Any]  # what is done with a part
@@ -220,7 +213,8 @@ class Dask(OneProcess):
         if id(rows) not in self.sources:
             self.sources[id(rows)] = rows, self.submit(same, rows)
         loaded = self.submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
-        if cast(LoadedRows, rows).n_bytes <= HELD * self._memory():
+        streamed: Any = rows
+        if streamed.n_bytes <= HELD * self._memory():
             self.parts[key] = loaded
         return loaded
 

@@ -15,7 +15,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import checked
 from nrmmix.inference.variational import update
 from nrmmix.inference.variational_regression import update as update_of_starts
-from nrmmix.inference.variational_regression.memory import BinnedRows, Seen, StreamedBinnedRows
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, Seen, StreamedBinnedRows
 from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.families.exponential import Stacked, Statistics
@@ -176,7 +176,7 @@ def _with_sums(fit: VariationalRegressionResult, binned: Binned) -> tuple[list[K
         covariates: Any = model.frame.covariates  # a regression has some
         rows = BinnedRows(outcome.rows.statistics, binned.bins(covariates))
         begun = [KernelFactors(binned, one.exponential, one.mass, one.N, one.s, one.A, one.codes) for one in fit.fits]
-        sums = [update_of_starts.sums_at(rows, one) for one in begun]
+        sums = [Memory(rows).visit(0, one) for one in begun]
         rates = [(own.G[0] * np.exp(one.log_k[0])).sum(axis=0) for one, own in zip(begun, sums, strict=True)]
         fits = [
             KernelFactors(binned, one.exponential, one.mass, own.N, own.s, A, one.codes)

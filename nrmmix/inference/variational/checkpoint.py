@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nrmmix import __version__
 from nrmmix.common import archive, files
 from nrmmix.inference.variational import births
 from nrmmix.inference.variational.climb import Climb, Pass, Settings
@@ -75,7 +76,7 @@ class Saver:
         self.arrays: dict[str, np.ndarray] = {}
         put = keeper(self.arrays)
         self.header = {
-            "format": FORMAT, "version": VERSION, "nrmmix": _version(), "method": name, "seed": seed, "digest": digest_of(model),
+            "format": FORMAT, "version": VERSION, "nrmmix": __version__, "method": name, "seed": seed, "digest": digest_of(model),
             "start": start, "n": model.n_obs, "options": encode(replace(method, executor=None, checkpoint=None)), **_of_model(model, put),
         }
 
@@ -92,16 +93,13 @@ class Saver:
             ) from None
 
 
-def _version() -> str:
-    from nrmmix import __version__
-
-    return __version__
+def _parts_of(model: Specification) -> dict[str, Any]:
+    return {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
 
 
 def _of_model(model: Specification, put: Any) -> dict[str, Any]:
     """The model, with its data where these are small, or where they are."""
-    parts = {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
-    header = {"model": {"formula": model.formula} | parts, "responses": list(model.frame.response_names)}
+    header = {"model": _parts_of(model), "responses": list(model.frame.response_names)}
     if isinstance(model.frame, StreamedFrame):
         rows = model.frame.rows
         return header | {"path": None if rows is None else rows.path, "missing": model.frame.missing}
@@ -183,9 +181,7 @@ def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int 
     None is whatever seed or start the checkpoint has.
     """
     header, why = saved.header, ""
-    of_model = {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
-    parts = json.loads(json.dumps(of_model))
-    for part, value in parts.items():
+    for part, value in json.loads(json.dumps(_parts_of(model))).items():
         if header["model"][part] != value:
             why = f"another model: its {part} differs"
             break

@@ -298,10 +298,13 @@ class Memory:
     def put_in_place(self, target: int, N: np.ndarray, s: np.ndarray) -> list[int]:
         """Components in place of one, in the proportions of their counts N and statistics s; the next pass makes the shares true."""
         scale, share = self._N[target] / N.sum(), self.N[:, target] / max(self._N[target], 1e-300)
+        return self._with_further(np.delete(np.arange(self.n_components), target), share, N * scale, s * scale)
+
+    def _with_further(self, keep: np.ndarray, share: np.ndarray, N: np.ndarray, s: np.ndarray) -> list[int]:
+        """Some components, and new ones behind them whose counts and statistics the rounds have in given shares."""
         born = self._new_ids(len(N))
-        keep = np.delete(np.arange(self.n_components), target)
-        self.N = np.hstack([self.N[:, keep], share[:, None] * (N * scale)])
-        self.s = np.concatenate([self.s[:, keep], share[:, None, None] * (s * scale)], axis=1)
+        self.N = np.hstack([self.N[:, keep], share[:, None] * N])
+        self.s = np.concatenate([self.s[:, keep], share[:, None, None] * s], axis=1)
         self.H = np.hstack([self.H[:, keep], np.zeros((len(share), len(N)))])
         self.ids = [self.ids[k] for k in keep] + born
         self.is_exact = False

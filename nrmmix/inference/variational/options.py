@@ -104,8 +104,15 @@ class Variational(Method):
         return births, (False if is_regression else self.merges_mixtures) if merges is None else merges
 
     def refusal(self, model: Specification) -> str:
-        if model.is_regression:
-            return self._refusal_of_regression(model)
+        if why := self._refusal_of_regression(model) if model.is_regression else self._refusal_of_mixture(model):
+            return why
+        try:
+            model.exponential()
+        except NotExponential as lacking:
+            return f"nm.{self}: {lacking}"
+        return ""
+
+    def _refusal_of_mixture(self, model: Specification) -> str:
         if getattr(self, "starts", None) is not None:
             return f"nm.{self}: starts= are of density regression, whose predictions are averages over them; leave it out"
         if not isinstance(model.prior, DirichletProcess):
@@ -113,10 +120,6 @@ class Variational(Method):
                 f"nm.{self} needs nm.DirichletProcess(), whose sticks are independent beta variables; those of "
                 f"{type(model.prior).__name__} are not, and have no factor in closed form"
             )
-        try:
-            model.exponential()
-        except NotExponential as why:
-            return f"nm.{self}: {why}"
         return ""
 
     def _refusal_of_regression(self, model: Specification) -> str:
@@ -136,10 +139,6 @@ class Variational(Method):
         grid = None if model.slots is not None else model.grid
         if grid is not None and not np.isfinite(model.log_kernel(grid.distance, model.start_widths())).all():
             return f"nm.{self}: {kernel} is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential()"
-        try:
-            model.exponential()
-        except NotExponential as why:
-            return f"nm.{self}: {why}"
         return ""
 
     def check(self, model: Specification) -> None:

@@ -61,16 +61,9 @@ class Continued(Memory):
             return super().put_in_place(target, N, s)
         own = self.N[:-1, target]
         scale, share = own.sum() / N.sum(), np.append(own / max(own.sum(), 1e-300), 0.0)
-        born = self._new_ids(len(N))
         for sums in (self.N, self.s, self.H):
             sums[:-1, target] = 0.0
-        self.N = np.hstack([self.N, share[:, None] * (N * scale)])
-        self.s = np.concatenate([self.s, share[:, None, None] * (s * scale)], axis=1)
-        self.H = np.hstack([self.H, np.zeros((len(share), len(N)))])
-        self.ids = self.ids + born
-        self.is_exact = False
-        self.total()
-        return born
+        return self._with_further(np.arange(self.n_components), share, N * scale, s * scale)
 
 
 def updated(

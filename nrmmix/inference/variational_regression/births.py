@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrmmix.inference.variational_regression.climb import Climb
+from nrmmix.inference.variational_regression.climb import MIN_COUNT, Climb
 from nrmmix.inference.variational_regression.start import MIN_ROWS_OF_FIT, WORST
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 AT_ONCE = 8
-MIN_COUNT = 0.5  # rows of a component that is there
 
 
 def born(climb: Climb) -> tuple[KernelFactors, int]:

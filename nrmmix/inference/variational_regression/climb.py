@@ -9,21 +9,22 @@ memory codes are also searched with r and v optimised out, and where they are no
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import brentq
 
-from nrmmix.inference.variational_regression.memory import ONCE, BinnedRows, Kept, Memory, added, without
+from nrmmix.inference.variational.climb import MIN_COUNT
+from nrmmix.inference.variational_regression.memory import ONCE, BinnedRows, Kept, Memory, added, each
 from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-MIN_GAIN = 1e-6  # of a code, in nats
+MIN_GAIN = 1e-6  # nats, of a code, a merge or a rival
 SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
 FARTHEST = 60.0  # log of the factor of all v
-MIN_COUNT = 0.5  # rows that a component must be expected to have to be counted
 MOVED = 2  # codes that a search must change for further passes to be worth while
 
 
@@ -126,7 +127,7 @@ class Climb:
             before = self.memory.seen[number]
             assert before is not None  # since `begin`
             found = self.memory.visit(number, self.factors, self.kept)
-            self.total = found if len(self.memory.seen) == 1 else added(without(self.total, before), found)
+            self.total = found if len(self.memory.seen) == 1 else added(each(operator.sub, self.total, before), found)
             self.refresh()
             report("visit")
 

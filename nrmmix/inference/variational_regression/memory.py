@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
@@ -37,18 +38,13 @@ class Seen(NamedTuple):
     log_h: float
 
 
-def _paired(a: Iterable[Any], b: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(a, b, strict=True)
+def each(make: Callable[..., Any], *sums: Seen) -> Seen:
+    """Sums made one by one of those of others."""
+    return Seen(*map(make, *sums))
 
 
 def added(a: Seen, b: Seen) -> Seen:
-    sums: list[Any] = [x + y for x, y in _paired(a, b)]
-    return Seen(*sums)
-
-
-def without(a: Seen, b: Seen) -> Seen:
-    left: list[Any] = [x - y for x, y in _paired(a, b)]
-    return Seen(*left)
+    return each(operator.add, a, b)
 
 
 def in_order(seen: Seen, order: np.ndarray) -> Seen:

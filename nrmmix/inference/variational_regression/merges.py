@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrmmix.inference.variational_regression.climb import Climb
+from nrmmix.inference.variational_regression.climb import MIN_COUNT, MIN_GAIN, Climb
 from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-MIN_GAIN = 1e-6  # nats
-MIN_COUNT = 0.5  # rows of a component that is there
 CORRELATED = 0.02  # cosine of the probabilities of a pair from which on it is looked at
 PAIRS = 200  # that are looked at, of the most correlated ones
 SMALLEST = 8  # components that are left out in turn

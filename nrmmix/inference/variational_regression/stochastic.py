@@ -9,12 +9,11 @@ they are made of is new.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
 
 import numpy as np
 
 from nrmmix.inference.variational_regression.climb import MIN_COUNT, Climb, Pass
-from nrmmix.inference.variational_regression.memory import Kept, Memory, Seen, added
+from nrmmix.inference.variational_regression.memory import Kept, Memory, Seen, added, each
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 HALF = 0.5  # of the averages that is left of those at which codes were last moved
@@ -34,14 +33,7 @@ class Passing(Memory):
 
 def scaled(seen: Seen, factor: float) -> Seen:
     """Sums over so many times as many rows of the same kind."""
-    sums: list[Any] = [factor * x for x in cast(tuple[Any, ...], seen)]
-    return Seen(*sums)
-
-
-def averaged(a: Seen, b: Seen, rho: float) -> Seen:
-    pairs: Any = zip(a, b, strict=True)
-    sums: list[Any] = [(1.0 - rho) * x + rho * y for x, y in pairs]
-    return Seen(*sums)
+    return each(lambda x: factor * x, seen)
 
 
 class Descent(Climb):
@@ -86,7 +78,7 @@ class Descent(Climb):
         A = (found.G[0] * np.exp(now.log_k[0])).sum(axis=0)
         expected = float((found.N - now.N) @ now.const + np.sum((found.s - now.s) * now.eta) - (A - now.A) @ now.weights.expected)
         of_rows = found.entropy + found.log_v + found.n + float((found.H * now.log_k).sum()) + found.log_h
-        self.total = averaged(self.total, found, rho)
+        self.total = each(lambda x, y: (1.0 - rho) * x + rho * y, self.total, found)
         self.left *= 1.0 - rho
         self.refresh()
         return now.log_evidence + expected + of_rows

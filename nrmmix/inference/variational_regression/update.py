@@ -83,8 +83,3 @@ def updated(
             total = in_order(climb.total, np.argsort(-climb.factors.N, kind="stable"))
             found.append(Start(climb.factors.largest_first(), climb.bound(), climb.passes, climb.has_converged, total))
     return found
-
-
-def sums_at(rows: BinnedRows, factors: KernelFactors) -> Seen:
-    """Sums over rows in memory at given factors."""
-    return Memory(rows).visit(0, factors)
