@@ -24,7 +24,7 @@ from nrmmix.posterior.predict.points import (
 )
 from nrmmix.posterior.predict.rows import insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
-from nrmmix.posterior.predict.tables import OF_POINTS, QUANTILES, check_points
+from nrmmix.posterior.predict.tables import OF_POINTS, QUANTILES, check_points, table_of
 from nrmmix.posterior.predict.units import PROBABILITIES, Units
 
 if TYPE_CHECKING:
@@ -71,12 +71,7 @@ def contrasts(
         if known.any():
             table[known] = changed(over_combined(make, W, states, rows, differences, share, seed))
     shown = [f"{plain(newdata[name].iloc[b])} - {plain(newdata[name].iloc[a])}" for a, b in pairs]
-    if not levels:
-        index: pd.Index = pd.Index(shown, name="contrast")
-    else:
-        every = [np.repeat(np.array(shown, dtype=object), W), *(np.tile(at_each, len(pairs)) for at_each in levels.values())]
-        index = pd.MultiIndex.from_arrays(every, names=["contrast", *levels])
-    return pd.DataFrame(table.reshape(-1, 3), index=index, columns=["estimate", "lower", "upper"])
+    return table_of(table, pd.Index(shown, name="contrast"), levels)
 
 
 def averaged(
@@ -109,14 +104,14 @@ def _functional(
         means = names_of_means(model, responses)
         units.insist_on_means(say=not averages)
         levels = {"response": means} if named or len(means) > 1 else {}
-        return (lambda inputs: units.mean(states, responses, inputs)), len(means), levels, _as_it_is
+        return (lambda inputs: units.mean(states, responses, inputs)), len(means), levels, lambda table: table
     check_marginal(model, responses, kind)
     if kind == "quantile":
         probabilities = probabilities_of_quantiles(q)
         W = len(responses) * len(probabilities)
         levels = {"response": np.repeat(names[responses], len(probabilities))} if named else {}
         levels["q"] = np.tile(probabilities, len(responses))
-        return (lambda inputs: units.quantile(states, responses, probabilities, inputs)), W, levels, _as_it_is
+        return (lambda inputs: units.quantile(states, responses, probabilities, inputs)), W, levels, lambda table: table
     given = given_points(model, at, responses, units.back)
     of_points, values = np.repeat(responses, len(given)), units.points(given, responses).T.ravel()
     levels = {"response": names[of_points]} if named else {}
@@ -132,10 +127,6 @@ def _functional(
         return found
 
     return make, len(values), levels | {"y": label(model, of_points, given.T.ravel())}, changed
-
-
-def _as_it_is(table: np.ndarray) -> np.ndarray:
-    return table
 
 
 def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFrame]:

@@ -6,7 +6,7 @@ Those of a density regression are of one start after the other, each as often as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,15 @@ def _members(model: Specification, estimate: np.ndarray, rows: slice) -> np.ndar
     return inside if weight is None else weight[rows, None] * inside
 
 
+class Made(dict[str, tuple[Any, np.ndarray]]):
+    """Arrays by name that are the same in every draw, and the objects that they were last made of."""
+
+    def of(self, name: str, given: Any, make: Callable[[Any], np.ndarray]) -> np.ndarray:
+        if name not in self or self[name][0] is not given:
+            self[name] = given, make(given)
+        return self[name][1]
+
+
 class FactorState(KernelState):
     """The components of q and a new one; a `states.PosteriorState`."""
 
@@ -42,16 +51,14 @@ class FactorState(KernelState):
         super().__init__(model, factors.n_components)
         self.factors = factors
         self.fill(factors.exponential, factors.N, factors.s)
-        self._scored: tuple[Any, np.ndarray] | None = None
+        self._made = Made()
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         weights, rest = self.factors.sticks.expected_weights
         return np.append(weights, rest)[None]
 
     def log_densities(self, points: Any) -> np.ndarray:
-        if self._scored is None or self._scored[0] is not points:  # the same in every draw
-            self._scored = points, super().log_densities(points)
-        return self._scored[1]
+        return self._made.of("densities", points, super().log_densities)
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         rng = np.random.default_rng(rng)
@@ -141,9 +148,7 @@ class KernelFactorState(KernelState):
         super().__init__(model.of_few(PLACEHOLDER_ROWS) if is_large else model, factors.n_components)
         self.factors = factors
         self.fill(factors.exponential, factors.N, factors.s)
-        self._scored: tuple[Any, np.ndarray] | None = None
-        self._expected: tuple[Any, np.ndarray] | None = None
-        self._weighed: tuple[Any, np.ndarray] | None = None
+        self._made = Made()
 
     @property
     def widths(self) -> np.ndarray:
@@ -156,21 +161,20 @@ class KernelFactorState(KernelState):
         return np.arange(M) if self.model.slots is not None else self.factors.codes[:, 0]
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
-        if self._weighed is None or self._weighed[0] is not covariates:  # the same in every draw
-            share = covariates.log_at(self.widths)[:, self._place] + self.factors.log_weight
-            share = np.exp(share - logsumexp(share, axis=1, keepdims=True))
-            self._weighed = covariates, np.column_stack([share, np.zeros(len(share))])
-        return self._weighed[1]
+        return self._made.of("weights", covariates, self._weights)
+
+    def _weights(self, covariates: CovariateWeights) -> np.ndarray:
+        share = covariates.log_at(self.widths)[:, self._place] + self.factors.log_weight
+        share = np.exp(share - logsumexp(share, axis=1, keepdims=True))
+        return np.column_stack([share, np.zeros(len(share))])
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
-        if self._scored is None or self._scored[0] is not points:
-            self._scored = points, super().log_densities(self.adopted(points))
-        return self._scored[1]
+        scores = super().log_densities
+        return self._made.of("densities", points, lambda points: scores(self.adopted(points)))
 
     def means(self, points: layout.Data) -> np.ndarray:
-        if self._expected is None or self._expected[0] is not points:
-            self._expected = points, super().means(self.adopted(points))
-        return self._expected[1]
+        means = super().means
+        return self._made.of("means", points, lambda points: means(self.adopted(points)))
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         rng = np.random.default_rng(rng)

@@ -174,19 +174,19 @@ class KernelState:
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def drawn_clusters(self, rng: np.random.Generator) -> DrawnMeasure:
-        K = self.n_clusters
-        nothing = np.full(1, -np.inf)
-        return DrawnMeasure(self.model, self.widths, np.zeros(K), np.zeros(K, np.int64), self.components(np.arange(K), rng), nothing)
+        return self._without_shares(self.components(np.arange(self.n_clusters), rng))
+
+    def _without_shares(self, theta: np.ndarray) -> DrawnMeasure:
+        M = theta.shape[1]
+        return DrawnMeasure(self.model, self.widths, np.zeros(M), np.zeros(M, np.int64), theta, np.full(1, -np.inf))
 
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         provide(self.model, self.data.block, (layout.Block.SAMPLE,))
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 
     def joined(self, clusters: np.ndarray, points: layout.Data, known: np.ndarray, rng: np.random.Generator) -> DrawnMeasure:
-        M = len(clusters)
         provide(self.model, points.block, (layout.Block.SAMPLE, layout.Block.REDRAW))
-        theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, known, rng)
-        return DrawnMeasure(self.model, self.widths, np.zeros(M), np.zeros(M, np.int64), theta, np.full(1, -np.inf))
+        return self._without_shares(predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, known, rng))
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.draw_components(self.n_clusters, size, rng)

@@ -450,9 +450,14 @@ def _of_rows(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> 
     row, index = query.rows.row, query.rows.index
     out = np.full((len(row), *table.shape[1:]), np.nan)
     out[row >= 0] = table[row[row >= 0]]
+    return table_of(out, index, levels)
+
+
+def table_of(table: np.ndarray, index: pd.Index, levels: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Values (rows, W, 3), the W of each row told apart by levels."""
     if not levels:
-        return _frame(out, index)
-    return _frame(out, _index(index, table.shape[1], {name: np.tile(values, len(row)) for name, values in levels.items()}))
+        return _frame(table, index)
+    return _frame(table, _index(index, table.shape[1], {name: np.tile(values, len(index)) for name, values in levels.items()}))
 
 
 def _index(index: pd.Index, each: int, levels: dict[str, np.ndarray]) -> pd.Index:
