@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from nrmmix import plots
+from nrmmix import __version__, plots
 from nrmmix.common import files
 from nrmmix.common.messages import listed
 from nrmmix.common.registry import arguments_of, code, default_of, is_own, plugin_of
@@ -254,8 +254,6 @@ def _figure(fit: Result, kind: str, drawing: Callable[..., Any]) -> Iterator[Fig
 
 
 def _run(fit: Result) -> str:
-    from nrmmix import __version__
-
     versions = {"nrmmix": __version__, "Python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
     rows = {
         "Seed": str(fit.seed), "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),

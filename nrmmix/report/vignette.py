@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nrmmix import __version__
 from nrmmix.common import files
 from nrmmix.datasets import loaders
 from nrmmix.report.recorded import USED, MissingResults, is_fast
@@ -149,8 +150,6 @@ def digest(source: str) -> str:
 
 def made_by(source: str) -> str:
     """Return the line of a page that says by which code and version of the package it was made."""
-    from nrmmix import __version__
-
     return f"<!-- made: {digest(source)} nrmmix {__version__} -->"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -412,19 +412,20 @@ class Result(Clustered, Shown):
 
 # ---- what becomes of what a method gives back
 
-WRAPPERS: dict[type, Callable[[Any, Specification], Any]] = {}  # by the type of what a method gives back
+WRAPPERS: dict[type, Callable[[Specification, Any], Any]] = {}  # by the type of what a method gives back
+Wrapper = TypeVar("Wrapper", bound=Callable[..., Any])
 
 
-def wraps(outcome: type) -> Callable[[Callable[[Any, Specification], Any]], Callable[[Any, Specification], Any]]:
-    """Decorator: a function (outcome, model) that makes the result of outcomes of a type."""
+def wraps(outcome: type) -> Callable[[Wrapper], Wrapper]:
+    """Decorator: a class, or a function, that makes the result of outcomes of a type from the model and one of these."""
 
-    def register(function: Callable[[Any, Specification], Any]) -> Callable[[Any, Specification], Any]:
-        WRAPPERS[outcome] = function
-        return function
+    def register(wrapper: Wrapper) -> Wrapper:
+        WRAPPERS[outcome] = wrapper
+        return wrapper
 
     return register
 
 
 def result_of(outcome: Any, model: Specification) -> Any:
     """The result of a fit, from what its method gave back."""
-    return WRAPPERS[type(outcome)](outcome, model)
+    return WRAPPERS[type(outcome)](model, outcome)

@@ -10,6 +10,7 @@ import numpy as np
 from pandas import CategoricalDtype
 from scipy.special import logsumexp
 
+from nrmmix import __version__
 from nrmmix.common.compiling import announced
 from nrmmix.common.seeds import draw_seeds, prediction_seed
 from nrmmix.posterior.predict.densities import WithinLimits
@@ -105,8 +106,6 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
     except ImportError as error:
         raise ImportError("to_datatree needs xarray, 2024.10 or later: pip install xarray") from error
 
-    import nrmmix
-
     model, frame = fit.model, fit.model.frame
     left_out = {"log_joint"} | ({"mass", "sigma"} - {*model.prior.parameters})
     of_draw = ("chain", "draw")
@@ -138,7 +137,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
     names = _names(fit, {axis: size for dims, own in of_draws for axis, size in zip(dims, own.shape, strict=True)})
     groups = {
         "/": Dataset(attrs={
-            "inference_library": "nrmmix", "inference_library_version": nrmmix.__version__, "seed": str(fit.seed),
+            "inference_library": "nrmmix", "inference_library_version": __version__, "seed": str(fit.seed),
             "method": fit.method, "formula": model.formula or "",
         }),
         "posterior": Dataset(kept, coordinates | _used(names, kept)),

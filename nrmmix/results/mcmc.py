@@ -425,8 +425,8 @@ class MCMCResult(Saved, Result):
 
 
 @wraps(Run)
-def _(outcome: Run, model: Specification) -> MCMCResult:
-    result = MCMCResult(model, outcome)
+def _(model: Specification, run: Run) -> MCMCResult:
+    result = MCMCResult(model, run)
     # the density of a mixture takes kernels that a fit does without: the summary speaks of it
     warn_unless_converged(result.evidence, result.diagnostics, result.curve_diagnostics if model.is_regression else lambda: None)
     return result

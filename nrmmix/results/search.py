@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, known_name
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
 from nrmmix.model.frame.labels import by_size
@@ -157,7 +157,6 @@ class SearchResult(Saved, Result):
         >>> fit.plot("dendrogram", Figure().subplots()).get_ylabel()
         'log d'
         """
-        from nrmmix.common.messages import known_word
         from nrmmix.plots import plot
         from nrmmix.plots.methods.trees import dendrogram
 
@@ -179,5 +178,5 @@ class SearchResult(Saved, Result):
 
 
 @wraps(SearchOutcome)
-def _(outcome: SearchOutcome, model: Specification) -> SearchResult:
+def _(model: Specification, outcome: SearchOutcome) -> SearchResult:
     return SearchResult(model, *outcome)

@@ -26,6 +26,7 @@ PICTURES = ("density", "clusters", "uncertainty", "responsibilities", "elbo", "n
 MAX_SAMPLED, MIN_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
 
 
+@wraps(VariationalOutcome)
 class VariationalResult(Saved, Result):
     """A variational posterior of a Dirichlet process mixture, q(z) q(phi) q(v, mass), and its lower bound on the log evidence.
 
@@ -354,8 +355,3 @@ class VariationalResult(Saved, Result):
             f"  {self.n_clusters} clusters by {self.method}, {len(self.passes)} passes, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
             f"  evidence lower bound {self.elbo:.2f}; more in .summary(), .plot(), .predict()"
         )
-
-
-@wraps(VariationalOutcome)
-def _(outcome: VariationalOutcome, model: Specification) -> VariationalResult:
-    return VariationalResult(model, outcome)

@@ -19,6 +19,7 @@ from nrmmix.results.variational import VariationalResult
 PASSES = ["elbo", "n_components", "n_clusters", "moved", "merged", "born", "tried", "kept"]
 
 
+@wraps(RegressionOutcome)
 class VariationalRegressionResult(VariationalResult):
     """A variational posterior of a density regression: of each start q(z) q(v) q(weights, mass) q(phi) and codes, and its bound.
 
@@ -193,8 +194,3 @@ class VariationalRegressionResult(VariationalResult):
             f"with rows, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
             f"  evidence lower bound {self.elbo:.2f}; more in .summary(), .plot(), .predict()"
         )
-
-
-@wraps(RegressionOutcome)
-def _(outcome: RegressionOutcome, model: Specification) -> VariationalRegressionResult:
-    return VariationalRegressionResult(model, outcome)
