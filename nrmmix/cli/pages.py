@@ -14,7 +14,6 @@ from nrmmix.common import files
 from nrmmix.common.messages import SHELL, did_you_mean
 
 GROUPS = ("guide", "papers")
-ENDINGS = ("html", "md", "ipynb")
 
 
 def vignettes(options: argparse.Namespace) -> int:

@@ -89,7 +89,7 @@ def _clusters(fit: Result) -> Iterator[str]:
     which = "The partition that stands best for all draws has" if isinstance(fit, MCMCResult) else "The partition has"
     yield f"{which} {_number(len(sizes))}, of {of} rows."
     for k in range(min(NAMED, len(sizes))):
-        yield _cluster(fit, found, k)
+        yield _cluster(found, k)
     if not isinstance(fit, SearchResult) and len(sizes) > 1:
         known = np.flatnonzero(~np.isnan(found.stability))
         if len(known):
@@ -100,7 +100,7 @@ def _clusters(fit: Result) -> Iterator[str]:
             )
 
 
-def _cluster(fit: Result, found: Clusters, k: int) -> str:
+def _cluster(found: Clusters, k: int) -> str:
     numbers = [one for one in found.columns if not one.name.startswith("sd ") and np.isfinite(one.value[k])]
     texts = [f"{printable(one.name)} {rounded(one.value[k], one.sd[k])}" for one in numbers[:NUMBERS]]
     parts = [", ".join(texts)] if texts else []

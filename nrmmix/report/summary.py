@@ -6,8 +6,8 @@ A fit does not need statsmodels: this module is imported when a summary is asked
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -88,8 +88,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
             "the rows that share a cluster with a member, the posterior mean share that are members. Parameters: posterior mean ± standard "
             "deviation given this partition."
         )
-        if found.n_left_out:
-            note += f" {found.n_left_out} parameters more are not shown."
+        note += _left_out(found)
         counts = why_counts_differ(float(fit.draws["n_clusters"].mean()), found.partition)
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
@@ -108,9 +107,7 @@ def search_summary(fit: SearchResult, says: bool = True) -> Report:
         *_word_tables(found, WIDTH),
     ]
     note = f"{search_verdict(fit) + ' ' if says else ''}Parameters: posterior mean ± standard deviation given this partition."
-    if found.n_left_out:
-        note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, *notes_on_clusters(fit.model, found)], WIDTH)
+    return Report(tables, [note + _left_out(found), *notes_on_clusters(fit.model, found)], WIDTH)
 
 
 def search_verdict(fit: SearchResult) -> str:
@@ -138,9 +135,11 @@ def variational_summary(fit: VariationalResult, says: bool = True) -> Report:
         f"Clusters: rows by their most probable components{OF_START if own else ''}. Stability: the mean probability of the members "
         "under q. Parameters: posterior mean ± standard deviation given this partition."
     )
-    if found.n_left_out:
-        note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, *notes_on_clusters(fit.model, found), *support_notes(fit), *said], WIDTH)
+    return Report(tables, [note + _left_out(found), *notes_on_clusters(fit.model, found), *support_notes(fit), *said], WIDTH)
+
+
+def _left_out(found: Clusters) -> str:
+    return f" {found.n_left_out} parameters more are not shown." if found.n_left_out else ""
 
 
 def variational_verdict(fit: VariationalResult) -> str:
@@ -201,6 +200,12 @@ def _pairs(rows: Rows, width: int, title: str = "") -> Table:
     return Table(cells, [13, width - 16], "ll", title=title, colsep="   ", wrap=True)
 
 
+def _columns(headers: Sequence[str], cells: Iterable[Iterable[Any]], width: int, left: int = 1) -> Table:
+    """Columns as wide as what they hold, so many of them texts, at the left, and the others numbers."""
+    aligns = "l" * left + "r" * (len(headers) - left)
+    return Table(cells, [0] * len(headers), aligns, headers=headers, total=width, colsep="  ")
+
+
 def _run_table(fit: MCMCResult, width: int) -> Table:
     used, rows, response = fit.model.n_obs, fit.model.frame.n_rows, fit.model.frame.response
     gaps = int(np.isnan(response).sum()) if isinstance(response, np.ndarray) else 0
@@ -254,8 +259,7 @@ def _start_table(fit: VariationalRegressionResult, width: int) -> Table:
         [k, f"{row.elbo:.2f}", f"{row.weight:.3f}", row.n_clusters, row.passes, "yes" if row.converged else "no"]
         for k, row in zip(fit.starts.index, fit.starts.itertuples(), strict=True)
     ]
-    headers = ["Start", "Lower bound", "Weight", "With rows", "Passes", "Converged"]
-    return Table(cells, [0] * len(headers), "r" * len(headers), headers=headers, total=width, colsep="  ")
+    return _columns(["Start", "Lower bound", "Weight", "With rows", "Passes", "Converged"], cells, width, left=0)
 
 
 def _component_table(fit: VariationalResult, width: int) -> Table:
@@ -275,17 +279,15 @@ def _three_pairs(pairs: Sequence[tuple[str, object]], keys: tuple[int, int, int]
 
 def _move_table(fit: MCMCResult, width: int) -> Table:
     """Proposals of the moves."""
-    found = fit.proposals()
-    headers = ["Move", "Proposal", "Calls", "Proposed", "Accepted", "Log ratio", "sd", "Skipped"]
     cells = [
         [
             row.move, row.kind or "labels", f"{row.calls:.3g}", row.proposed,
             "" if np.isnan(row.accepted) else f"{100 * row.accepted:.3g}%",
             *("" if np.isnan(x) else f"{x:.4g}" for x in (row.log_ratio, row.log_ratio_sd)), row.skipped,
         ]
-        for row in found.itertuples()
+        for row in fit.proposals().itertuples()
     ]
-    return Table(cells, [0] * len(headers), "ll" + "r" * (len(headers) - 2), headers=headers, total=width, colsep="  ")
+    return _columns(["Move", "Proposal", "Calls", "Proposed", "Accepted", "Log ratio", "sd", "Skipped"], cells, width, left=2)
 
 
 def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:
@@ -303,8 +305,7 @@ def _covariate_table(found: pd.DataFrame, width: int) -> Table:
     cells = [[name, *_shares(row), format_rhat(rhat)] for name, row, rhat in zip(found.index, numbers, found["rhat"], strict=True)]
     if others:
         cells.append([f"others ({others})"] + [""] * 7)
-    headers = ["Covariate", "Use by rows", "5%", "95%", "Inclusion", "5%", "95%", "R-hat"]
-    return Table(cells, [0] * len(headers), "l" + "r" * 7, headers=headers, total=width, colsep="  ")
+    return _columns(["Covariate", "Use by rows", "5%", "95%", "Inclusion", "5%", "95%", "R-hat"], cells, width)
 
 
 def _parameter_row(row: pd.Series) -> list[str]:
@@ -355,12 +356,7 @@ def _cluster_tables(found: Clusters, width: int, stability: bool = True) -> list
         for texts in own.values():
             texts.append("")
     panel = first | own
-    return [
-        Table(
-            zip(*panel.values(), strict=True), [0] * len(panel), "l" + "r" * (len(panel) - 1), headers=list(panel), total=width,
-            colsep="  ",
-        )
-    ]
+    return [_columns(list(panel), zip(*panel.values(), strict=True), width)]
 
 
 def _turned(first: dict[str, list[str]], own: dict[str, list[str]], found: Clusters, width: int) -> Table:
@@ -382,7 +378,7 @@ def _turned(first: dict[str, list[str]], own: dict[str, list[str]], found: Clust
     if left and _wide({str(j): [header, *(row[j] for row in cells)] for j, header in enumerate(headers)}) > width and fitting > 1:
         cells, headers = [[*row[: fitting], row[-1]] for row in cells], [*headers[:fitting], f"others ({left + 1})"]
         cells[0][-1] = f"{found.size[fitting - 1 :].sum():.10g}"
-    return Table(cells, [0] * len(headers), "l" + "r" * (len(headers) - 1), headers=headers, total=width, colsep="  ")
+    return _columns(headers, cells, width)
 
 
 def _word_tables(found: Clusters, width: int) -> list[Table]:
