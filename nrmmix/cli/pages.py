@@ -45,13 +45,7 @@ def vignettes(options: argparse.Namespace) -> int:
 
 
 def scripts() -> dict[str, tuple[str, Path]]:
-    """Vignettes by name: the group, and the script.
-
-    Examples
-    --------
-    >>> scripts()["getting_started"][0]
-    'guide'
-    """
+    """Vignettes by name: the group, and the script."""
     from nrmmix.report.recorded import vignettes as folder
 
     place = folder()

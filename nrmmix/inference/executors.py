@@ -270,13 +270,7 @@ def joined(join: Join, a: Any, b: Any) -> Any:
 
 
 def executor_of(given: Any) -> OneProcess:
-    """Return the executor for an option `executor`: None, "threads", a number of threads, or a Client of dask.distributed.
-
-    Examples
-    --------
-    >>> executor_of(2).workers
-    2
-    """
+    """Return the executor for an option `executor`: None, "threads", a number of threads, or a Client of dask.distributed."""
     if given is None:
         return OneProcess()
     if given == "threads" or isinstance(given, int):

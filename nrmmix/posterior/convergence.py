@@ -102,13 +102,6 @@ def converged(quantities: pd.DataFrame) -> bool:
     """Whether chains agree: of all that varied R-hat is at most 1.01, with 400 effective draws or more; False where it cannot be judged.
 
     `quantities` are diagnostics, as `fit.diagnostics()` gives them.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=3, tune=0, chains=2, rng=1)
-    >>> converged(fit.diagnostics())
-    False
     """
     varied = quantities.dropna(subset=["ess"])
     return len(varied) > 0 and varied["rhat"].max() <= RHAT_GOOD and smallest_ess(varied).min() >= ESS_GOOD
@@ -163,13 +156,6 @@ def agreed(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame | 
     """Whether chains agree and nothing else speaks against the run; those agree too of which nothing varies, and all have the same values.
 
     Where there are diagnostics of curves these must agree as well.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=3, tune=0, chains=2, rng=1)
-    >>> agreed(fit.evidence, fit.diagnostics())
-    False
     """
     varied = quantities.dropna(subset=["ess"])
     drawn = None if curves is None else curves.dropna(subset=["ess"])

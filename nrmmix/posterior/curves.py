@@ -37,42 +37,17 @@ DIGITS = range(3, 16)  # of numbers in names
 
 
 def response_diagnostics(posterior: Posterior) -> pd.DataFrame:
-    """Diagnostics of what a fit says of the responses: of a density regression its curves, of a mixture its density.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=20, chains=2, rng=1)
-    >>> response_diagnostics(fit.posterior).equals(density_diagnostics(fit.posterior))
-    True
-    """
+    """Diagnostics of what a fit says of the responses: of a density regression its curves, of a mixture its density."""
     return curve_diagnostics(posterior) if posterior.specification.is_regression else density_diagnostics(posterior)
 
 
 def curve_diagnostics(posterior: Posterior, most: int = MAX_DRAWS) -> pd.DataFrame:
     """Diagnostics of the mean and of the distribution function at about the quartiles, at a few rows spread over all covariates.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Of a density regression, with two draws a chain or more.
-    most : int, default 1000
-        Draws of each chain that are used, at most.
-
-    Returns
-    -------
-    DataFrame
-        Columns as of `nrmmix.diagnostics.table`, one row for each curve and place, such as "mean accel_g at times_ms = 10".  Empty for
-        mixtures, and where no response is a number or a count.  Places are rows of the data, five of one covariate, up to eight of
-        several (see `nrmmix.posterior.representatives`), and quartiles those of the fifth of all rows nearest to each.  Draws are
-        spread evenly, and fewer where many rows would take more than a few seconds: 500 of all chains at least.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=20, tune=20, chains=2, rng=1)
-    >>> curve_diagnostics(fit.posterior).index[0]
-    'mean accel_g at times_ms = 10'
+    Columns are those of `nrmmix.diagnostics.table`, with one row for each curve and place, such as "mean accel_g at times_ms = 10"; none
+    for mixtures, and where no response is a number or a count.  Places are rows of the data, five of one covariate, up to eight of several
+    (see `nrmmix.posterior.representatives`), and quartiles those of the fifth of all rows nearest to each.  Draws, of each chain `most`,
+    are spread evenly, and fewer where many rows would take more than a few seconds: 500 of all chains at least.
     """
     model, frame = posterior.specification, posterior.specification.frame
     responses = [] if not model.is_regression or frame.is_sparse else [
@@ -99,25 +74,8 @@ def curve_diagnostics(posterior: Posterior, most: int = MAX_DRAWS) -> pd.DataFra
 def density_diagnostics(posterior: Posterior, most: int = MAX_DRAWS) -> pd.DataFrame:
     """Diagnostics of the log predictive density of a mixture at a few of its rows, spread over all responses.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Of a mixture whose responses are no sparse counts.
-    most : int, default 1000
-        Draws of each chain that are used, at most.
-
-    Returns
-    -------
-    DataFrame
-        Columns as of `nrmmix.diagnostics.table`, one row for each place: five rows of one response that is a number, up to eight of others.
-        Draws are used as for `curve_diagnostics`.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=20, chains=2, rng=1)
-    >>> density_diagnostics(fit.posterior).index[0]
-    'log density at row 8'
+    One row for each place: five rows of one response that is a number, up to eight of others; none of sparse counts.  Draws are used as for
+    `curve_diagnostics`.
     """
     model = posterior.specification
     if model.frame.is_sparse:

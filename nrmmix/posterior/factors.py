@@ -54,13 +54,7 @@ def local_step(
 
 
 def namespace_of(array: Any) -> Any:
-    """The functions that go with an array: those of NumPy, or of whatever library it is of.
-
-    Examples
-    --------
-    >>> namespace_of(np.zeros(2)) is np
-    True
-    """
+    """The functions that go with an array: those of NumPy, or of whatever library it is of."""
     return array.__array_namespace__() if hasattr(array, "__array_namespace__") else np
 
 

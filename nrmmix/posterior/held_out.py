@@ -26,14 +26,6 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     all of them as one pair in the data does, whichever is most.  That is 0 where a column has no ties, and near 1 of a few categories, of
     which nothing can be told but where all rows with labels of fitted ones hold their values too.  Empty where the rows that were fitted
     are not in memory.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> x = np.random.default_rng(1).normal(size=(20, 2))
-    >>> model = nm.Model(data=x[:15])
-    >>> seen_rows(model, x[12:])
-    array([0, 1, 2])
     """
     frame = model.frame
     if frame.is_streamed:

@@ -58,13 +58,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(log_density: np.ndarray, index: pd.Index) -> LeaveOneOut:
-    """Compare models by leave-one-out, from log densities (chain, draw, n) of rows under draws of the random measure.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than 50 draws.
-    """
+    """Compare models by leave-one-out, from log densities (chain, draw, n) of rows under 50 draws or more of the random measure."""
     chains, draws, n = log_density.shape
     if chains * draws < MIN_DRAWS:
         raise ValueError(f"loo needs at least {MIN_DRAWS} draws, not {chains * draws}; draw more, or use log_density on held-out rows.")

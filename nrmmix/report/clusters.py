@@ -63,14 +63,7 @@ class Clusters(NamedTuple):
 
 
 def affordable(fit: Result) -> bool:
-    """Whether `fit.partition()` is there already, or takes no more than a few seconds.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> affordable(nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1))
-    True
-    """
+    """Whether `fit.partition()` is there already, or takes no more than a few seconds."""
     if DEFAULT in fit._partitions:
         return True
     if fit.model.n_obs > SAMPLE:
@@ -87,14 +80,6 @@ def clusters(fit: Result) -> Clusters:
     rest belongs to it.  Parameters have their posterior mean and standard deviation given this partition, in closed form; the means and
     levels of covariates are those of the members.  Rows count as often as their weights say.  Of many shares the largest are named, of
     other parameters of a family at most forty given, and those left out counted.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-    >>> found = clusters(fit)
-    >>> int(found.size.sum()), [column.name for column in found.columns]
-    (82, ['mean velocity_km_s', 'sd velocity_km_s'])
     """
     found = fit.partition()
     labels, weight, size = found.labels, fit.model.frame.weight, fit.model.frame.sizes_of(found.labels)

@@ -33,15 +33,6 @@ def findings(fit: Result, is_sound: bool = True) -> list[str]:
     """Return sentences on what was found: the number of clusters and what they are, or how the response changes with the covariates.
 
     Where the verdict is bad (`is_sound=False`) the first sentence says so.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="ibhc", rng=1)
-    >>> for sentence in findings(fit)[1:3]:
-    ...     print(sentence)
-    The partition has 2 clusters, of 175, 97 rows.
-    Cluster 0, 175 rows (64%): mean eruptions_min 4.291, mean waiting_min 79.99.
     """
     said = [] if is_sound else [PROVISIONAL]
     said.append(_data(fit))

@@ -21,18 +21,7 @@ class MissingResults(FileNotFoundError):
 
 
 def vignettes() -> Path:
-    """The folder of vignettes: of the installed package, or of the checkout.
-
-    Raises
-    ------
-    FileNotFoundError
-        Where the package was installed without them.
-
-    Examples
-    --------
-    >>> (vignettes() / "papers").is_dir()
-    True
-    """
+    """The folder of vignettes: of the installed package, or of the checkout; a FileNotFoundError where there is neither."""
     installed = find_spec("nrmmix.vignettes")  # a folder without an __init__ may be in several places
     found = [] if installed is None else [Path(place) for place in installed.submodule_search_locations or ()]
     for place in (Path(__file__).resolve().parents[2] / "vignettes", *found):
@@ -83,11 +72,5 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def is_fast() -> bool:
-    """Whether vignettes should compute their short forms: NRMMIX_FAST is set, as by `nrmmix vignettes --fast`.
-
-    Examples
-    --------
-    >>> is_fast()
-    False
-    """
+    """Whether vignettes should compute their short forms: NRMMIX_FAST is set, as by `nrmmix vignettes --fast`."""
     return bool(os.environ.get(FAST))

@@ -24,16 +24,7 @@ INITIAL_CLUSTERS = 16  # clusters with parameters of their own that there is roo
 
 
 class Store:
-    """Draws of all chains.
-
-    Parameters
-    ----------
-    model : Specification
-    chains, draws : int
-        Room, which takes memory as it is filled.
-    kind : {"all", "partition", "scalars"}
-        What is kept.
-    """
+    """Draws of all chains, of which `kind` of `KINDS` says what is kept; room for them takes memory as it is filled."""
 
     def __init__(self, model: Specification, chains: int, draws: int, kind: str = "all") -> None:
         self.model, self.kind, self.chains = model, kind, chains

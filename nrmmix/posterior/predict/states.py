@@ -110,19 +110,6 @@ class States(Protocol):
 
     Responses are prepared once for all states (`points`), and so is the covariate kernel at rows (`CovariateWeights`).  A measure is drawn
     apart from the rows that it is wanted at: rows of many blocks can share one.
-
-    Examples
-    --------
-    The posterior mean share of new clusters:
-
-    >>> import nrmmix as nm
-    >>> from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=50, chains=2, rng=1)
-    >>> states, rows = states_of(fit.posterior, 10), prediction_rows(fit.model, None)
-    >>> covariates = CovariateWeights(fit.model, rows)
-    >>> share = np.mean([state.weights(covariates)[0, -1] for state in states])
-    >>> len(states), bool(0 < share < 0.1)
-    (10, True)
     """
 
     model: Specification

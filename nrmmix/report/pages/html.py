@@ -30,15 +30,7 @@ INLINE = re.compile(
 
 
 def as_html(page: Page) -> str:
-    """The page as one HTML document, its pictures within it.
-
-    Examples
-    --------
-    >>> from nrmmix.report.vignette import Cell, Part
-    >>> found = as_html(Page("sum", (Part(Cell("markdown", False, 1, "# A *sum*"), "# A *sum*"),), {}, {}))
-    >>> "<title>A *sum*</title>" in found, "<h1>A <em>sum</em></h1>" in found
-    (True, True)
-    """
+    """The page as one HTML document, its pictures within it."""
     pictures = {
         f"{page.stem}/{name}": f"data:image/png;base64,{base64.b64encode(content).decode()}" for name, content in page.pictures.items()
     }
