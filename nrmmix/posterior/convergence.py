@@ -108,15 +108,7 @@ def converged(quantities: pd.DataFrame) -> bool:
 
 
 def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame | None = None) -> str:
-    """Whether the chains can be trusted, and what to do if not, from `fit.evidence`, `fit.diagnostics()` and `fit.curve_diagnostics()`.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=3, tune=0, chains=2, rng=1)
-    >>> verdict(fit.evidence, fit.diagnostics())
-    'Convergence cannot be judged from 3 draws a chain. Run longer: tune=500, draws=1000.'
-    """
+    """Whether the chains can be trusted, and what to do if not, from `fit.evidence`, `fit.diagnostics()` and `fit.curve_diagnostics()`."""
     varied = quantities.dropna(subset=["ess"])
     alone = ALONE if evidence.n_chains == 1 else TOGETHER if evidence.one_start and not evidence.objection else ""
     if evidence.n_draws < 4:

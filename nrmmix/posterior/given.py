@@ -407,12 +407,6 @@ def weighted_band(sampled: np.ndarray, weight: np.ndarray, interval: float, whol
     """Quantiles of draws (S, ...) by their weights, which broadcast against them; of whole numbers the next ones outside.
 
     Between the middles of the steps of the weighted distribution function lie straight lines.
-
-    Examples
-    --------
-    >>> lower, upper = weighted_band(np.arange(101.0), np.ones(101), 0.9)
-    >>> round(float(lower), 2), round(float(upper), 2)
-    (4.55, 95.45)
     """
     order = np.argsort(sampled, axis=0)
     values = np.take_along_axis(sampled, order, axis=0)

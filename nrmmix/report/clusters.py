@@ -234,11 +234,6 @@ def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return, for each cluster of a partition (n,), the mean over its pairs of the share of draws (T, n) in which they are together.
 
     NaN of a single member.  Of more than 500 draws 500 are used, evenly spaced.
-
-    Examples
-    --------
-    >>> together(np.array([[0, 0, 1, 1], [0, 0, 0, 0]]), np.array([0, 0, 0, 1]))
-    array([0.66666667,        nan])
     """
     size = np.bincount(labels)
     total, T = np.zeros(len(size)), min(len(draws), DRAWS)

@@ -97,7 +97,6 @@ class BHC(Search):
         return super().option_error(model)
 
     def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
-        """Grow trees; hands back from time to time, so that it can be stopped."""
         grower.plant()
         return grower.agglomerate(np.arange(grower.n))
 
@@ -139,6 +138,5 @@ class IBHC(Search):
     passes: int = 10
 
     def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
-        """Grow trees; hands back from time to time, so that it can be stopped."""
         yield from grower.insert_all(rng.permutation(grower.n).astype(np.int64))
         yield from grower.agglomerate(grower.roots_grown)
