@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import count, known_name
+from nrmmix.common.messages import count, known_word
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
 from nrmmix.model.frame.labels import by_size
