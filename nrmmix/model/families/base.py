@@ -182,6 +182,13 @@ class Family:
         """The resolved family for responses some of which chains draw within limits; a ValueError, in words, where it cannot have them."""
         return self
 
+    def settled(self, value: Any) -> Any:
+        """A value that `resolve` sets; a ValueError where it has not."""
+        if value is None:
+            who = type(self).__name__
+            raise ValueError(f"{who}: hyperparameters are taken from the data when a model is made; ask its family, model.family.")
+        return value
+
     # ---- to be written for each family
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Family:

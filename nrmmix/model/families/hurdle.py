@@ -164,9 +164,7 @@ class Hurdle(Family):
 
     @property
     def _points(self) -> Bernoulli:
-        if self.points is None:
-            raise ValueError("Hurdle: hyperparameters are taken from the data when a model is made; ask its family, model.family.")
-        return self.points
+        return self.settled(self.points)
 
     def _apart(self, y: Any) -> np.ndarray:
         """Responses (n, d), those at the point missing."""

@@ -21,6 +21,7 @@ from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, mat
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntRegressionForm, RegressionForm
 from nrmmix.model.families.exponential.base import whole_if_missing
+from nrmmix.model.families.form import Form
 from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.hyperpriors import Gamma
 
@@ -32,8 +33,8 @@ SHRINKAGE = Gamma(0.5, 0.5)
 
 
 @dataclass(frozen=True)
-class Linear:
-    """Base of the forms."""
+class Linear(Form):
+    """Base of the forms.  `describe(precision)` has the law in words and numbers; `precision` is the last line where nothing is drawn."""
 
     names: tuple[str, ...]
     input_names: tuple[str, ...]
@@ -76,9 +77,6 @@ class Linear:
         """Names of the entry points that not every family has."""
         return ("combine", "redraw_shared") if self.is_learnt else ("combine",)
 
-    def observe(self, y: Any) -> Observed:
-        raise NotImplementedError
-
     def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
         from scipy.linalg import solve_triangular
 
@@ -86,10 +84,6 @@ class Linear:
 
     def coefficients(self, g: np.ndarray) -> np.ndarray:
         """Coefficients in the units of the data of those of the kernels: (q, ...), of several responses (q, d, ...)."""
-        raise NotImplementedError
-
-    def pack(self, n: int) -> Packed:
-        """Pack the part of log p(y_c) that depends on the size of c alone, by size."""
         raise NotImplementedError
 
     def exponential(self, y: np.ndarray) -> Exponential:
@@ -118,32 +112,6 @@ class Linear:
 
     def _in_kernels(self, B: np.ndarray) -> np.ndarray:
         """Rows (q, d) in the units of the responses in those of the kernels."""
-        raise NotImplementedError
-
-    def means(self, values: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        raise NotImplementedError
-
-    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        raise NotImplementedError
-
-    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
-        return None
-
-    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
-        return None
-
-    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        """Coefficients, residual standard deviations, residual correlations; moments that do not exist are NaN."""
-        raise NotImplementedError
-
-    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raise NotImplementedError
-
-    def describe(self, precision: str) -> list[str]:
-        """The law in words and numbers; `precision` is its last line."""
         raise NotImplementedError
 
     def _spread_of_coefficients(self, L: np.ndarray) -> np.ndarray:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MAX_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
-from nrmmix.model.families.distributions import Distribution, Elliptical
-from nrmmix.model.families.exponential import Exponential
+from nrmmix.model.families.base import MAX_NU, Observed, RowError, none_or_positive, numbers, shaped
+from nrmmix.model.families.form import FormFamily
 from nrmmix.model.families.linear import SHRINKAGE, Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.summary import Summary
-from nrmmix.model.frame.tables import Levels, Totals
+from nrmmix.model.frame.tables import Levels
 from nrmmix.model.frame.unusual import far_cells, without_far
 from nrmmix.model.priors.hyperpriors import Gamma
 
@@ -29,7 +28,7 @@ COLLINEAR = 1e-10  # share of a column's length that is left outside the span of
 
 @plugin
 @dataclass(frozen=True, eq=False)
-class Regression(Family):
+class Regression(FormFamily):
     """Linear regression in every component: a conjugate prior, the scales of which are learnt from all components.
 
     One response y with inputs x, the q columns of the design: y = x'beta + e, e ~ N(0, s2), with beta | s2 ~ N(b, s2 precision^-1) and
@@ -129,7 +128,6 @@ class Regression(Family):
     nu: float | None = None
     scale: Any = None
     shrinkage: str | Gamma | None = "auto"
-    form: Linear | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
     takes_censored: ClassVar[bool] = True
 
@@ -205,8 +203,7 @@ class Regression(Family):
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
 
     def rounding_units(self, y: Any) -> dict[str, float]:
-        assert self.form is not None
-        return dict(zip(self.names, self.form.units_of(np.asarray(y, float)).tolist(), strict=True))
+        return dict(zip(self.names, self.resolved.units_of(np.asarray(y, float)).tolist(), strict=True))
 
     @property
     def _law(self) -> Gamma:
@@ -236,19 +233,13 @@ class Regression(Family):
     # ---- what the form does; it needs resolved hyperparameters
 
     @property
-    def resolved(self) -> Linear:
-        if self.form is None:
-            raise ValueError("Regression: hyperparameters are taken from the data when a model is made; ask its family, model.family.")
-        return self.form
-
-    @property
     def factor(self) -> np.ndarray:
         """Upper triangular factor with factor'factor = precision."""
         return self.resolved.factor
 
     def observe(self, y: Any) -> Observed:
         _check_whole_rows(y, self.names, self.design)
-        return self.resolved.observe(y)
+        return super().observe(y)
 
     def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
         return self.resolved.observe_inputs(inputs)
@@ -268,33 +259,6 @@ class Regression(Family):
 
     def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
         return self.means(values[..., None])[..., 0]
-
-    def exponential(self, y: Any) -> Exponential:
-        return self.resolved.exponential(y)
-
-    def pack(self, y: Any, inputs: np.ndarray) -> Packed:
-        return self.resolved.pack(len(y))
-
-    def means(self, values: np.ndarray) -> np.ndarray:
-        return self.resolved.means(values)
-
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        return self.resolved.predictive_distributions(stat, n_columns, inputs)
-
-    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        return self.resolved.component_distributions(theta, inputs)
-
-    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
-        return self.resolved.joint_predictive(stat, n_columns, inputs)
-
-    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
-        return self.resolved.joint_component(theta, inputs)
-
-    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        return self.resolved.cluster_parameters(stat, n_columns)
-
-    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
-        return self.resolved.draw_responses(theta, inputs, rng)
 
     def describe(self) -> list[str]:
         if self.form is None:

@@ -10,20 +10,16 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.model.families import parameter_laws as laws
-from nrmmix.model.families.base import Observed, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Distribution, Elliptical
-from nrmmix.model.families.exponential import Exponential
+from nrmmix.model.families.base import Observed, Parameter, numbers
+from nrmmix.model.families.form import Form
 from nrmmix.model.priors.hyperpriors import Gamma
 
 KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
 
 
 @dataclass(frozen=True)
-class ConjugatePrior:
-    """Base of the forms; coordinates of the kernels are (x_j - centre_j) / spread_j unless a form says otherwise.
-
-    Each has what follows the line below; all but `pack`, tables for n observations, is as of a `Family`, without inputs.
-    """
+class ConjugatePrior(Form):
+    """Base of the forms; coordinates of the kernels are (x_j - centre_j) / spread_j unless a form says otherwise.  There are no inputs."""
 
     centre: np.ndarray  # (d,) prior or known mean
     spread: np.ndarray  # (d,)
@@ -43,35 +39,6 @@ class ConjugatePrior:
 
     def observe(self, y: Any) -> Observed:
         return Observed(self.coordinates(y))
-
-    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical | None:
-        return None
-
-    def joint_component(self, theta: np.ndarray) -> Elliptical | None:
-        return None
-
-    # ---- of each form
-
-    def pack(self, n: int) -> Packed:
-        raise NotImplementedError
-
-    def exponential(self, y: np.ndarray) -> Exponential:
-        raise NotImplementedError
-
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
-        raise NotImplementedError
-
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
-        raise NotImplementedError
-
-    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        raise NotImplementedError
-
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raise NotImplementedError
-
-    def describe(self) -> list[str]:
-        raise NotImplementedError
 
 
 def shapes(laws: Sequence[Gamma]) -> np.ndarray:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MAX_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
-from nrmmix.model.families.distributions import Distribution, Elliptical
-from nrmmix.model.families.exponential import Exponential
+from nrmmix.model.families.base import MAX_NU, none_or_positive, shaped
+from nrmmix.model.families.form import FormFamily
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
@@ -20,7 +19,7 @@ from nrmmix.model.families.gaussian.spherical import Spherical
 from nrmmix.model.families.gaussian.tied import Tied
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.summary import Summary
-from nrmmix.model.frame.tables import Levels, Totals
+from nrmmix.model.frame.tables import Levels
 from nrmmix.model.priors.hyperpriors import Gamma
 
 COVARIANCES = ("full", "tied", "diagonal", "spherical")
@@ -45,7 +44,7 @@ def is_law(scale: Any) -> bool:
 
 @plugin
 @dataclass(frozen=True, eq=False)
-class Gaussian(Family):
+class Gaussian(FormFamily):
     """Gaussian components with a conjugate prior: unknown mean and covariance, or one of them known.
 
     =========== ================ ==========================================================================================
@@ -157,7 +156,6 @@ class Gaussian(Family):
     r: float | None = None
     nu: float | None = None
     scale: Any = None
-    form: ConjugatePrior | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
     takes_censored: ClassVar[bool] = True
 
@@ -345,12 +343,6 @@ class Gaussian(Family):
     # ---- what the form does; it needs resolved hyperparameters
 
     @property
-    def resolved(self) -> ConjugatePrior:
-        if self.form is None:
-            raise ValueError("Gaussian: hyperparameters are taken from the data when a model is made; ask its family, model.family.")
-        return self.form
-
-    @property
     def dim(self) -> int:
         return self.resolved.dim
 
@@ -358,43 +350,12 @@ class Gaussian(Family):
         """Kernel coordinates of points (..., d)."""
         return self.resolved.coordinates(x)
 
-    def observe(self, y: Any) -> Observed:
-        return self.resolved.observe(y)
-
-    def means(self, values: np.ndarray) -> np.ndarray:
-        return self.resolved.means(values)
-
     def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
         return values * self.resolved.spread[which] + self.resolved.centre[which]
-
-    def exponential(self, y: Any) -> Exponential:
-        return self.resolved.exponential(y)
-
-    def pack(self, y: Any, inputs: np.ndarray) -> Packed:
-        return self.resolved.pack(len(y))
-
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        return self.resolved.predictive_distributions(stat, n_columns)
-
-    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        return self.resolved.component_distributions(theta)
 
     @property
     def independent(self) -> bool:  # type: ignore[override]
         return self.is_diagonal
-
-    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
-        return self.resolved.joint_predictive(stat, n_columns)
-
-    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
-        return self.resolved.joint_component(theta)
-
-    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        """Return mean and standard deviation of each response in the component; moments that do not exist are NaN."""
-        return self.resolved.cluster_parameters(stat, n_columns)
-
-    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
-        return self.resolved.draw_responses(theta, rng)
 
     def describe(self) -> list[str]:
         if self.form is not None:

@@ -68,7 +68,7 @@ class KnownCovariance(ConjugatePrior):
         mean = self.means(stat[first : first + d, :n_columns].T)
         return mean, np.broadcast_to(1.0 / (self.r + stat[first + d + 1 :, :n_columns].T), mean.shape)
 
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         mean, share = self._posterior(stat, n_columns)
         sd = self.spread * np.sqrt(1.0 + share)
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(self.dim)]
@@ -77,19 +77,19 @@ class KnownCovariance(ConjugatePrior):
         """(k, d, d) posterior covariances of the component means."""
         return self._posterior(stat, n_columns)[1][:, :1, None] * self.covariance
 
-    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical | None:
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
         if not self.is_full:
             return None
         scale = self.covariance + self._of_means(stat, n_columns)
         return Elliptical(self._posterior(stat, n_columns)[0][None], scale[None], np.full(n_columns, np.inf))
 
-    def joint_component(self, theta: np.ndarray) -> Elliptical | None:
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
         if not self.is_full:
             return None
         mean = self.means(theta.T)
         return Elliptical(mean[None], np.broadcast_to(self.covariance, (1, len(mean), *self.covariance.shape)), np.full(len(mean), np.inf))
 
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         mean = self.means(theta.T)
         return [Normal(mean[None, :, j], np.full((1, len(mean)), self.spread[j])) for j in range(self.dim)]
 
@@ -98,7 +98,7 @@ class KnownCovariance(ConjugatePrior):
         sd = self.spread * np.sqrt(share)
         return [Parameter(f"mean {name}", mean[:, j], sd[:, j], laws.normal(mean[:, j], sd[:, j])) for j, name in enumerate(self.names)]
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.means(theta.T + rng.standard_normal(theta.T.shape))
 
     def describe(self) -> list[str]:
@@ -144,5 +144,5 @@ class KnownCovarianceWithGaps(KnownCovariance):
         shares = np.moveaxis(stat[first : first + d * d, :n_columns].reshape(d, d, -1), -1, 0)
         return np.outer(self.spread, self.spread) * shares
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.means(theta.T + rng.standard_normal(theta.T.shape) @ self.factor.T)

@@ -55,12 +55,12 @@ class NormalGamma(ConjugatePrior):
         n = np.broadcast_to(n, mean.shape)
         return self.means(mean), psi * self.spread**2, self.nu + n, self.r + n
 
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
         spread = np.sqrt(square * (1.0 + 1.0 / r_n) / df)
         return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :, j]) for j in range(self.dim)]
 
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         d = self.dim
         mean, sd = self.means(theta[1 : 1 + d].T), self.spread / theta[1 + d :].T
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
@@ -73,7 +73,7 @@ class NormalGamma(ConjugatePrior):
             for parameter in mean_and_sd(name, centre[:, j], square[:, j], df[:, j], r_n[:, j])
         ]
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim
         return self.means(theta[1 : 1 + d].T + rng.standard_normal((theta.shape[1], d)) / theta[1 + d :].T)
 

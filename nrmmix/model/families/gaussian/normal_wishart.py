@@ -113,23 +113,23 @@ class NormalWishart(ConjugatePrior):
         centre, L, df, r_n = self._columns(stat, n_columns)
         return centre, (L**2).sum(axis=2) * self.spread**2, df, r_n
 
-    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical:
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
         centre, L, df, r_n = self._columns(stat, n_columns)
         root = self.spread[:, None] * L * np.sqrt((1.0 + 1.0 / r_n) / df)[:, None, None]
         return Elliptical(centre[None], (root @ np.swapaxes(root, 1, 2))[None], df)
 
-    def joint_component(self, theta: np.ndarray) -> Elliptical:
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical:
         d = self.dim
         root = self.spread[:, None] * np.linalg.inv(np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0))
         centre = self.means(theta[1 : 1 + d].T)
         return Elliptical(centre[None], (root @ np.swapaxes(root, 1, 2))[None], np.full(len(centre), np.inf))
 
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
         spread = np.sqrt(square * ((1.0 + 1.0 / r_n) / df)[:, None])
         return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :]) for j in range(self.dim)]
 
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         d = self.dim
         W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
         sd = np.sqrt((np.linalg.inv(W) ** 2).sum(axis=2)) * self.spread
@@ -146,7 +146,7 @@ class NormalWishart(ConjugatePrior):
                 found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))
         return found
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim
         W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
         z = rng.standard_normal((theta.shape[1], d, 1))

@@ -43,20 +43,20 @@ class Spherical(ConjugatePrior):
         r_n = np.broadcast_to(self.r + n, mean.shape)
         return self.means(mean), own[kernels.PSI] * self.spread[0] ** 2, self.nu + own[kernels.CELLS], r_n
 
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
         spread = np.sqrt((square / df)[:, None] * (1.0 + 1.0 / r_n))
         return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :]) for j in range(self.dim)]
 
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         mean, sd = self.means(theta[1:].T), self.spread[0] / theta[0]
         return [Normal(mean[None, :, j], sd[None, :]) for j in range(self.dim)]
 
-    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical:
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
         centre, square, df, r_n = self._marginals(stat, n_columns)
         return Elliptical(centre[None], _diagonal((square / df)[:, None] * (1.0 + 1.0 / r_n))[None], df)
 
-    def joint_component(self, theta: np.ndarray) -> Elliptical:
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical:
         centre = self.means(theta[1:].T)
         variance = np.broadcast_to(((self.spread[0] / theta[0]) ** 2)[:, None], centre.shape)
         return Elliptical(centre[None], _diagonal(variance)[None], np.full(len(centre), np.inf))
@@ -67,7 +67,7 @@ class Spherical(ConjugatePrior):
             parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square, df, r_n[:, j])
         ]
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.means((theta[1:] + rng.standard_normal((self.dim, theta.shape[1])) / theta[0]).T)
 
     def describe(self) -> list[str]:

@@ -70,12 +70,12 @@ class Tied(ConjugatePrior):
         mean = self.means(np.einsum("kab,bk->ka", L, own[kernels.MEAN : kernels.MEAN + d]))
         return mean, L, self.r + own[first - 1], S + np.tril(S, -1).T
 
-    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical:
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
         mean, L, r_n, _ = self._columns(stat, n_columns)
         scale = L @ np.swapaxes(L, 1, 2) * (1.0 + 1.0 / r_n)[:, None, None]
         return Elliptical(mean[None], scale[None], np.full(n_columns, np.inf))
 
-    def joint_component(self, theta: np.ndarray) -> Elliptical:
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical:
         mean, L = self._components(theta)
         return Elliptical(mean[None], (L @ np.swapaxes(L, 1, 2))[None], np.full(len(mean), np.inf))
 
@@ -83,11 +83,11 @@ class Tied(ConjugatePrior):
         L = self._factors(theta[self.dim :])
         return self.means(np.einsum("mab,bm->ma", L, theta[: self.dim])), L
 
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
-        return _marginals(self.joint_predictive(stat, n_columns))
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        return _marginals(self.joint_predictive(stat, n_columns, inputs))
 
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
-        return _marginals(self.joint_component(theta))
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        return _marginals(self.joint_component(theta, inputs))
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Sigma is integrated out: given who is in all clusters it is inverse Wishart(nu + n, scale + L S L')."""
@@ -102,7 +102,7 @@ class Tied(ConjugatePrior):
                 found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))
         return found
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         mean, L = self._components(theta)
         return mean + np.einsum("mab,mb->ma", L, rng.standard_normal(mean.shape))
 
