@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from nrmmix.model.families.base import Observed, Parameter, numbers
 from nrmmix.model.families.form import Form
 from nrmmix.model.priors.hyperpriors import Gamma
 
+MAX_CORRELATED = 30  # responses whose correlations are parameters; of more there are too many to be read
 KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
 
 
@@ -25,6 +26,7 @@ class ConjugatePrior(Form):
     spread: np.ndarray  # (d,)
     names: tuple[str, ...]
     incomplete: bool  # cells of the data are missing
+    r: float  # prior weight of the centre, in observations; KNOWN where the mean is known
 
     @property
     def dim(self) -> int:
@@ -40,6 +42,10 @@ class ConjugatePrior(Form):
     def observe(self, y: Any) -> Observed:
         return Observed(self.coordinates(y))
 
+    @property
+    def mean_in_words(self) -> str:
+        return f"mu = {numbers(self.centre)}" if self.r == KNOWN else f"m = {numbers(self.centre)}, r = {self.r:g}"
+
 
 def shapes(laws: Sequence[Gamma]) -> np.ndarray:
     """Shapes of the laws of scales; over their means they have rates of the same size."""
@@ -53,7 +59,19 @@ def described(laws: Sequence[Gamma]) -> str:
     return f"~ Gamma of shape {shape}, mean {means}, the same in all components"
 
 
-def mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarray, r_n: np.ndarray) -> list[Parameter]:
+def means_and_sds(names: Sequence[str], *columns: np.ndarray) -> list[Parameter]:
+    """Mean and standard deviation of each response, from what `_mean_and_sd` takes, (k, d), or (k,) where it is that of all responses."""
+    of_each = ([own[:, j] if own.ndim > 1 else own for own in columns] for j in range(len(names)))
+    return [parameter for name, own in zip(names, of_each, strict=True) for parameter in _mean_and_sd(name, *own)]
+
+
+def correlations(names: Sequence[str], df: np.ndarray, share: Callable[[int, int], np.ndarray]) -> list[Parameter]:
+    """Correlations of all pairs of responses, details of a summary; `share` of two responses is that of Psi_n."""
+    pairs = [(i, j) for j in range(len(names) if len(names) <= MAX_CORRELATED else 0) for i in range(j)]
+    return [laws.correlation_parameter((names[i], names[j]), df + 1.0, share(i, j), is_detail=True) for i, j in pairs]
+
+
+def _mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarray, r_n: np.ndarray) -> list[Parameter]:
     """Mean and standard deviation of a response; its variance is inverse gamma(df / 2, square / 2), its mean has precision r_n / variance.
 
     Moments that do not exist are NaN; a mean that is known is left out.

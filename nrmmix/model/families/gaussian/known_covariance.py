@@ -24,7 +24,6 @@ class KnownCovariance(ConjugatePrior):
     Kernel coordinates of complete rows are L^-1 (x - centre) with S = L L', those of rows with missing cells (x_j - centre_j)/spread_j.
     """
 
-    r: float
     covariance: np.ndarray  # (d, d), or (d,) where it is diagonal
 
     @property
@@ -102,10 +101,10 @@ class KnownCovariance(ConjugatePrior):
         return self.means(theta.T + rng.standard_normal(theta.T.shape))
 
     def describe(self) -> list[str]:
-        kind = "" if self.is_full and self.dim > 1 else "diagonal " if self.dim > 1 else ""
+        kind = "diagonal " if self.dim > 1 and not self.is_full else ""
         return [
             f"Gaussian of known {kind}covariance S: mu ~ N(m, S/r)",
-            f"m = {numbers(self.centre)}, r = {self.r:g}",
+            self.mean_in_words,
             f"S = {numbers(self.covariance)}",
         ]
 

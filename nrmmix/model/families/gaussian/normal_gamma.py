@@ -13,7 +13,7 @@ from nrmmix.kernels.families.gaussian import sampled_scale
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntGammaForm, NormalGammaForm
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, means_and_sds, shapes
 from nrmmix.model.priors.hyperpriors import Gamma
 
 
@@ -21,7 +21,6 @@ from nrmmix.model.priors.hyperpriors import Gamma
 class NormalGamma(ConjugatePrior):
     """lambda_j ~ Gamma(nu/2, rate spread_j^2/2), mu_j | lambda_j ~ N(centre_j, 1/(r lambda_j)); r = KNOWN where the mean is known."""
 
-    r: float
     nu: float
     bound: float  # of |y| in kernel coordinates
     laws: tuple[Gamma, ...] = ()  # of the scales, where they are sampled; spread_j^2 is their mean
@@ -66,22 +65,16 @@ class NormalGamma(ConjugatePrior):
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        centre, square, df, r_n = self._marginals(stat, n_columns)
-        return [
-            parameter
-            for j, name in enumerate(self.names)
-            for parameter in mean_and_sd(name, centre[:, j], square[:, j], df[:, j], r_n[:, j])
-        ]
+        return means_and_sds(self.names, *self._marginals(stat, n_columns))
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim
         return self.means(theta[1 : 1 + d].T + rng.standard_normal((theta.shape[1], d)) / theta[1 + d :].T)
 
     def describe(self) -> list[str]:
-        if self.r == KNOWN:
-            title = "Gaussian, diagonal covariance, known mean: lambda_j ~ Gamma(nu/2, rate scale_j/2)"
-            values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
-        else:
-            title = "Gaussian, diagonal covariance: lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j))"
-            values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
-        return [title, values, f"scale_j {described(self.laws)}" if self.laws else f"scale = {numbers(self.spread**2)}"]
+        known, of_mean = (", known mean", "") if self.r == KNOWN else ("", ", mu_j | lambda_j ~ N(m_j, 1/(r lambda_j))")
+        return [
+            f"Gaussian, diagonal covariance{known}: lambda_j ~ Gamma(nu/2, rate scale_j/2){of_mean}",
+            f"{self.mean_in_words}, nu = {self.nu:g}",
+            f"scale_j {described(self.laws)}" if self.laws else f"scale = {numbers(self.spread**2)}",
+        ]

@@ -14,15 +14,12 @@ from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work, score_gaps
 from nrmmix.kernels.moves import nearby
-from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
+from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntWishartForm, NormalWishartForm, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
-from nrmmix.model.families.parameter_laws import correlation_parameter
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, correlations, described, means_and_sds, shapes
 from nrmmix.model.priors.hyperpriors import Gamma
-
-MAX_CORRELATED = 30  # responses whose correlations are parameters; of more there are too many to be read
 
 
 def log_multigamma(a: np.ndarray, d: int) -> np.ndarray:
@@ -34,7 +31,6 @@ def log_multigamma(a: np.ndarray, d: int) -> np.ndarray:
 class NormalWishart(ConjugatePrior):
     """Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(centre, (r Lambda)^-1); r = KNOWN where the mean is known."""
 
-    r: float
     nu: float
     scale: np.ndarray  # (d, d); the prior mean of one that is sampled
     laws: tuple[Gamma, ...] = ()  # of the diagonal of a scale that is sampled
@@ -49,10 +45,14 @@ class NormalWishart(ConjugatePrior):
         z[drawn] = 0.0
         return Observed(z, missing=drawn.astype(np.uint8))
 
+    @property
+    def _correlations(self) -> np.ndarray:
+        """Scale (d, d) in the kernels' units."""
+        return self.scale / np.outer(self.spread, self.spread)
+
     def pack(self, n: int) -> Packed:
         d, r, nu = self.dim, self.r, self.nu
         factor = np.linalg.cholesky(self.scale) / self.spread[:, None]
-        correlations = self.scale / np.outer(self.spread, self.spread)
         log_spread = np.log(self.spread)
         size = np.arange(n + 2.0)
         r_n, df = r + size, nu + size - d + 1
@@ -67,7 +67,7 @@ class NormalWishart(ConjugatePrior):
         packed[np.arange(d) * (np.arange(d) + 3) // 2] = 1.0 / np.diag(factor)
         constant = np.concatenate(
             [[r, nu, -log_spread.sum(), n + 2.0, float(len(self.laws) > 0)], predictive, marginal, log_spread, packed,
-             correlations[np.tril_indices(d)], *([shapes(self.laws), np.zeros(d)] if self.laws else [])]
+             self._correlations[np.tril_indices(d)], *([shapes(self.laws), np.zeros(d)] if self.laws else [])]
         )
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
         many = n >= nearby.MIN_ROWS and d <= bounds.MAX_RESPONSES
@@ -90,12 +90,10 @@ class NormalWishart(ConjugatePrior):
                 "cells of responses with a full covariance are missing, which chains draw and for which there is no closed form; use "
                 'covariance="diagonal", or missing="drop"'
             )
-        log_spread = float(np.log(self.spread).sum())
+        log_spread, known = float(np.log(self.spread).sum()), self.r == KNOWN
         if self.laws:
-            return whole_if_missing(LearntWishartForm(shapes(self.laws), self.r, self.nu, log_spread, self.r == KNOWN), y)
-        correlations = self.scale / np.outer(self.spread, self.spread)
-        form = NormalWishartForm(self.r, self.nu, correlations, log_spread, self.r == KNOWN)
-        return whole_if_missing(form, y)
+            return whole_if_missing(LearntWishartForm(shapes(self.laws), self.r, self.nu, log_spread, known), y)
+        return whole_if_missing(NormalWishartForm(self.r, self.nu, self._correlations, log_spread, known), y)
 
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location (k, d), factor of Psi_n (k, d, d) in the kernels' units, degrees of freedom and r_n (k,)."""
@@ -139,12 +137,11 @@ class NormalWishart(ConjugatePrior):
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         centre, L, df, r_n = self._columns(stat, n_columns)
         square, length = (L**2).sum(axis=2) * self.spread**2, np.sqrt((L**2).sum(axis=2))
-        found = [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)]
-        for j, name in enumerate(self.names if self.dim <= MAX_CORRELATED else ()):
-            for i in range(j):
-                share = (L[:, i] * L[:, j]).sum(axis=1) / (length[:, i] * length[:, j])
-                found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))
-        return found
+
+        def share(i: int, j: int) -> np.ndarray:
+            return (L[:, i] * L[:, j]).sum(axis=1) / (length[:, i] * length[:, j])
+
+        return means_and_sds(self.names, centre, square, df, r_n) + correlations(self.names, df, share)
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim
@@ -153,17 +150,13 @@ class NormalWishart(ConjugatePrior):
         return self.means(theta[1 : 1 + d].T + np.linalg.solve(W, z)[..., 0])
 
     def describe(self) -> list[str]:
+        known = self.r == KNOWN
         if self.dim == 1:
-            known = self.r == KNOWN
             law = "mu known" if known else "mu | lambda ~ N(m, 1/(r lambda))"
             first = f"mu = {self.centre[0]:.5g}" if known else f"m = {self.centre[0]:.5g}, r = {self.r:g}"
             scale = described(self.laws) if self.laws else f"= {self.scale[0, 0]:.5g}"
             return [f"Gaussian: lambda ~ Gamma(nu/2, rate scale/2), {law}", f"{first}, nu = {self.nu:g}, scale {scale}"]
         scale = f"= diag(s), s_j {described(self.laws)}" if self.laws else f"= {matrix_in_words(self.scale)}"
-        if self.r == KNOWN:
-            title = "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)"
-            values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
-        else:
-            title = "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"
-            values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
-        return [title, values, f"scale {scale}"]
+        mean, of_mean = (", known mean", "") if known else ("", ", mu | Lambda ~ N(m, (r Lambda)^-1)")
+        title = f"Gaussian, full covariance{mean}: Lambda ~ Wishart(nu, scale^-1){of_mean}"
+        return [title, f"{self.mean_in_words}, nu = {self.nu:g}", f"scale {scale}"]

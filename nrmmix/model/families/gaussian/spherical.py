@@ -9,18 +9,17 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.kernels.families.gaussian import spherical as kernels
-from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
+from nrmmix.model.families.base import Entries, Packed, Parameter
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential.base import Exponential
 from nrmmix.model.families.exponential.spherical import SphericalForm
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, means_and_sds
 
 
 @dataclass(frozen=True)
 class Spherical(ConjugatePrior):
     """lambda ~ Gamma(nu/2, rate scale/2), mu_j | lambda ~ N(centre_j, 1/(r lambda)), scale = spread^2; r = KNOWN where means are known."""
 
-    r: float
     nu: float
 
     def pack(self, n: int) -> Packed:
@@ -62,22 +61,17 @@ class Spherical(ConjugatePrior):
         return Elliptical(centre[None], _diagonal(variance)[None], np.full(len(centre), np.inf))
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        centre, square, df, r_n = self._marginals(stat, n_columns)
-        return [
-            parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square, df, r_n[:, j])
-        ]
+        return means_and_sds(self.names, *self._marginals(stat, n_columns))
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.means((theta[1:] + rng.standard_normal((self.dim, theta.shape[1])) / theta[0]).T)
 
     def describe(self) -> list[str]:
-        title = "Gaussian, spherical covariance"
-        if self.r == KNOWN:
-            title, values = f"{title}, known mean: lambda ~ Gamma(nu/2, rate scale/2)", f"mu = {numbers(self.centre)}"
-        else:
-            title = f"{title}: lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda) I)"
-            values = f"m = {numbers(self.centre)}, r = {self.r:g}"
-        return [title, f"{values}, nu = {self.nu:g}, scale = {self.spread[0] ** 2:.5g}"]
+        known, of_mean = (", known mean", "") if self.r == KNOWN else ("", ", mu | lambda ~ N(m, 1/(r lambda) I)")
+        return [
+            f"Gaussian, spherical covariance{known}: lambda ~ Gamma(nu/2, rate scale/2){of_mean}",
+            f"{self.mean_in_words}, nu = {self.nu:g}, scale = {self.spread[0] ** 2:.5g}",
+        ]
 
 
 def _diagonal(values: np.ndarray) -> np.ndarray:

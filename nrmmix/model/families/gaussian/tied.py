@@ -7,19 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from nrmmix.kernels.families.gaussian import tied as kernels
-from nrmmix.model.families.base import Entries, Packed, Parameter, matrix_in_words, numbers
+from nrmmix.model.families.base import Entries, Packed, Parameter, matrix_in_words
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, NotExponential
-from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior, mean_and_sd
-from nrmmix.model.families.gaussian.normal_wishart import MAX_CORRELATED
-from nrmmix.model.families.parameter_laws import correlation_parameter
+from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior, correlations, means_and_sds
 
 
 @dataclass(frozen=True)
 class Tied(ConjugatePrior):
     """Sigma ~ inverse Wishart(nu, scale), mu | Sigma ~ N(centre, Sigma/r); spread = 1, so that draws of Sigma are in squared units."""
 
-    r: float
     nu: float
     scale: np.ndarray  # (d, d)
 
@@ -94,13 +91,12 @@ class Tied(ConjugatePrior):
         mean, L, r_n, S = self._columns(stat, n_columns)
         df = np.full(n_columns, self.nu + (r_n - self.r).sum() - self.dim + 1.0)
         scale = self.scale + L[0] @ S @ L[0].T
+
+        def share(i: int, j: int) -> np.ndarray:
+            return np.full(n_columns, scale[i, j] / np.sqrt(scale[i, i] * scale[j, j]))
+
         square = np.broadcast_to(np.diag(scale), mean.shape)
-        found = [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, mean[:, j], square[:, j], df, r_n)]
-        for j, name in enumerate(self.names if self.dim <= MAX_CORRELATED else ()):
-            for i in range(j):
-                share = np.full(n_columns, scale[i, j] / np.sqrt(scale[i, i] * scale[j, j]))
-                found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))
-        return found
+        return means_and_sds(self.names, mean, square, df, r_n) + correlations(self.names, df, share)
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         mean, L = self._components(theta)
@@ -110,7 +106,7 @@ class Tied(ConjugatePrior):
         what = "variance" if self.dim == 1 else "covariance"
         return [
             f"Gaussian, one {what} Sigma of all components: Sigma ~ inverse Wishart(nu, scale), mu | Sigma ~ N(m, Sigma/r)",
-            f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}",
+            f"{self.mean_in_words}, nu = {self.nu:g}",
             f"scale = {matrix_in_words(self.scale) if self.dim > 1 else f'{self.scale[0, 0]:.5g}'}",
         ]
 
