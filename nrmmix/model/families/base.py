@@ -8,7 +8,8 @@ A new family, from outside the package too, is a class derived from `Family`; no
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -312,6 +313,29 @@ def shaped(who: str, name: str, value: Any, shape: tuple[int, ...], of: str) -> 
     if not np.isfinite(array).all():
         raise ValueError(f"{who}: {name} must be finite, not {array.tolist()}.")
     return array
+
+
+def positive_definite(who: str, name: str, value: Any, size: int, of: str) -> tuple[np.ndarray, np.ndarray]:
+    """A positive definite matrix as it was given, and its Cholesky factor."""
+    matrix = shaped(who, name, value, (size, size), of)
+    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0):
+        raise ValueError(f"{who}: {name} must be symmetric.")
+    try:
+        return matrix, np.linalg.cholesky((matrix + matrix.T) / 2)
+    except np.linalg.LinAlgError:
+        raise ValueError(f"{who}: {name} must be positive definite, not {matrix.tolist()}.") from None
+
+
+def check_variances(
+    who: str, names: Sequence[str], values: Iterable[float], what: str = "variance", instead: str = "scale=", most: float = math.inf
+) -> None:
+    """A ValueError that names the first response whose variance is no number to take a default from."""
+    for name, value in zip(names, values, strict=True):
+        if not 1.0 / most < value < most:
+            raise ValueError(
+                f"{who}: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers are too large "
+                f"or too small, or give {instead}."
+            )
 
 
 def one_each(who: str, name: str, value: Any, size: int, what: str) -> np.ndarray:

@@ -117,17 +117,15 @@ class Poisson(Family):
         return self._resolved(summary, names).with_values(is_streamed=True)
 
     def _resolved(self, summary: Summary, names: tuple[str, ...]) -> Poisson:
-        d, shape, rate = summary.d, self.shape, self.rate
-        if shape is not None and rate is not None:
-            shape, rate = one_each("Poisson", "shape", shape, d, "responses"), one_each("Poisson", "rate", rate, d, "responses")
-            return self.with_values(shape=shape, rate=rate, names=names)
-        usual = summary.usual()
-        totals = np.maximum(usual.sums(lambda y, x: np.nan_to_num(y)), HALF)
-        mean = totals / usual.sums(lambda y, x: self._exposure(x) * ~np.isnan(y))
-        if shape is None:
-            shape = POISSON_SHAPE if rate is None else one_each("Poisson", "rate", rate, d, "responses") * mean
-        shape = one_each("Poisson", "shape", shape, d, "responses")
-        rate = shape / mean if rate is None else one_each("Poisson", "rate", rate, d, "responses")
+        given = {name: getattr(self, name) for name in ("shape", "rate")}
+        shape, rate = (None if one is None else one_each("Poisson", name, one, summary.d, "responses") for name, one in given.items())
+        if shape is None or rate is None:
+            usual = summary.usual()
+            totals = np.maximum(usual.sums(lambda y, x: np.nan_to_num(y)), HALF)
+            mean = totals / usual.sums(lambda y, x: self._exposure(x) * ~np.isnan(y))
+            if shape is None:
+                shape = np.full(summary.d, POISSON_SHAPE) if rate is None else rate * mean
+            rate = shape / mean if rate is None else rate
         return self.with_values(shape=shape, rate=rate, names=names)
 
     def with_censored(self) -> Poisson:
@@ -386,14 +384,11 @@ class Categorical(_Levels):
             if self.concentration is not None:
                 one_each("Categorical", "concentration", self.concentration, len(own), f"levels of {name!r}")
         _whole(y, names, "Categorical", [len(own) for own in of_all])
-        return self._with_levels(names, levels)
+        concentration = CATEGORICAL_CONCENTRATION if self.concentration is None else self.concentration
+        return self.with_values(concentration=concentration, levels=tuple(map(tuple, of_all)), names=names)
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Categorical:
         return self.resolve(np.full((0, summary.d), np.nan), names, None, levels)
-
-    def _with_levels(self, names: tuple[str, ...], levels: Any) -> Categorical:
-        concentration = CATEGORICAL_CONCENTRATION if self.concentration is None else self.concentration
-        return self.with_values(concentration=concentration, levels=tuple(map(tuple, levels)), names=names)
 
     def _concentrations(self) -> list[np.ndarray]:
         return [one_each("Categorical", "concentration", self.concentration, len(own), "levels") for own in self.levels]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MAX_NU, Observed, RowError, none_or_positive, numbers, shaped
+from nrmmix.model.families.base import MAX_NU, Observed, RowError, check_variances, none_or_positive, numbers, positive_definite, shaped
 from nrmmix.model.families.form import FormFamily
 from nrmmix.model.families.linear import SHRINKAGE, Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.summary import Summary
@@ -171,7 +171,7 @@ class Regression(FormFamily):
             upper: Any = np.linalg.qr(of_usual, mode="r")
             factor = math.sqrt(r / len(of_usual)) * upper
         else:
-            precision, lower = _positive_definite("precision", self.precision, q, "this design")
+            precision, lower = positive_definite("Regression", "precision", self.precision, q, "this design")
             factor = lower.T
         constant = _constant(inputs)
         b = _of_means(usual, constant) if self.b is None else _shaped("b", self.b, (q,) if d == 1 else (q, d))
@@ -189,7 +189,8 @@ class Regression(FormFamily):
             raise ValueError(
                 f"Regression: of rows that are not in memory the design needs an intercept, and {self.design!r} has none; write 1 + ..."
             )
-        variances = np.array([_checked_variance(value, name) for value, name in zip(usual.variances(), names, strict=True)])
+        variances = usual.variances()
+        check_variances("Regression", names, variances)
         groups = np.array(self.input_groups or range(len(columns)), dtype=np.int64)
         constant, level = np.eye(len(columns))[0] / mean[0], usual.means()
         factor = _scales(mean, spread, lambda own: usual.largest_inputs()[own].max(), groups)
@@ -227,7 +228,7 @@ class Regression(FormFamily):
             return none_or_positive("Regression", "scale", float(shaped("Regression", "scale", self.scale, (1, 1), "one response")[0, 0]))
         if self.scale is None:
             return SPREAD * nu * _spread(y, names)
-        scale, _ = _positive_definite("scale", self.scale, len(names), "these responses")
+        scale, _ = positive_definite("Regression", "scale", self.scale, len(names), "these responses")
         return (scale + scale.T) / 2
 
     # ---- what the form does; it needs resolved hyperparameters
@@ -366,32 +367,13 @@ def _spread(y: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     return (covariance + covariance.T) / 2 if regular else np.diag(variances)
 
 
-def _positive_definite(name: str, value: Any, size: int, of: str) -> tuple[np.ndarray, np.ndarray]:
-    """A positive definite matrix as it was given, and its Cholesky factor."""
-    matrix = shaped("Regression", name, value, (size, size), of)
-    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0):
-        raise ValueError(f"Regression: {name} must be symmetric.")
-    try:
-        return matrix, np.linalg.cholesky((matrix + matrix.T) / 2)
-    except np.linalg.LinAlgError:
-        raise ValueError(f"Regression: {name} must be positive definite, not {matrix.tolist()}.") from None
-
-
 def _variance(y: np.ndarray, name: str) -> float:
     if len(y) < 2:
         raise ValueError("Regression: the default scale needs at least 2 observations; give scale=, or more data.")
     with np.errstate(over="ignore", invalid="ignore"):
         variance = float(y.var(ddof=1))
-    return _checked_variance(variance, name)
-
-
-def _checked_variance(variance: float, name: str) -> float:
-    if not 0 < variance < math.inf:
-        raise ValueError(
-            f"Regression: response {name!r} has variance {variance:g}; leave it out if it is constant, rescale it if its numbers are too "
-            "large or too small, or give scale=."
-        )
-    return float(variance)
+    check_variances("Regression", [name], [variance])
+    return variance
 
 
 def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:

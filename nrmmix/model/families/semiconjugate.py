@@ -14,7 +14,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.model.families import parameter_laws
-from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
+from nrmmix.model.families.base import Entries, Family, Packed, Parameter, check_variances, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, NormalGamma
 from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
@@ -266,13 +266,9 @@ def _each(name: str, value: Any, d: int) -> np.ndarray:
 
 def _variances(y: np.ndarray, names: Sequence[str]) -> np.ndarray:
     out = np.empty(y.shape[1])
-    for j, name in enumerate(names):
+    for j in range(len(names)):
         seen = y[~np.isnan(y[:, j]), j]
         with np.errstate(over="ignore", invalid="ignore"):
             out[j] = seen.var(ddof=1) if len(seen) > 1 else 0.0
-        if not 1e-290 < out[j] < 1e290:
-            raise ValueError(
-                f"SemiconjugateGaussian: response {name!r} has variance {out[j]:g}; leave it out if it is constant, rescale it if its "
-                "numbers are too large or too small, or give mean= and precision=."
-            )
+    check_variances("SemiconjugateGaussian", names, out, instead="mean= and precision=", most=1e290)
     return out

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.common.registry import plugin
-from nrmmix.model.families.base import MAX_NU, none_or_positive, shaped
+from nrmmix.model.families.base import MAX_NU, check_variances, none_or_positive, positive_definite, shaped
 from nrmmix.model.families.form import FormFamily
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
@@ -298,12 +298,7 @@ class Gaussian(FormFamily):
             with np.errstate(over="ignore"):
                 variance = summary.squares(reals(self.known_mean, "Gaussian: known_mean")) / summary.counts()
             what = "mean square about known_mean"
-        for name, value in zip(names, variance, strict=True):
-            if not 0 < value < math.inf:
-                raise ValueError(
-                    f"Gaussian: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers "
-                    "are too large or too small, or give scale=."
-                )
+        check_variances("Gaussian", names, variance, what)
         if summary.d >= MANY and self.covariance not in ("tied", "spherical"):
             return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
@@ -322,18 +317,12 @@ class Gaussian(FormFamily):
 
     def _checked_matrix(self, name: str, value: Any, d: int) -> np.ndarray:
         """A positive definite matrix, or the diagonal of one."""
-        array = self._shaped(name, value, (d,) if self.is_diagonal else (d, d))
-        if self.is_diagonal:
-            if not (array > 0).all():
-                raise ValueError(f"Gaussian: {name} must be greater than 0, not {array.tolist()}.")
-            return array
-        if not np.allclose(array, array.T, rtol=1e-8, atol=0):
-            raise ValueError(f"Gaussian: {name} must be symmetric.")
-        array = (array + array.T) / 2
-        try:
-            np.linalg.cholesky(array)
-        except np.linalg.LinAlgError:
-            raise ValueError(f"Gaussian: {name} must be positive definite, not {array.tolist()}.") from None
+        if not self.is_diagonal:
+            matrix, _ = positive_definite("Gaussian", name, value, d, "these responses")
+            return (matrix + matrix.T) / 2
+        array = self._shaped(name, value, (d,))
+        if not (array > 0).all():
+            raise ValueError(f"Gaussian: {name} must be greater than 0, not {array.tolist()}.")
         return array
 
     @staticmethod
