@@ -9,7 +9,9 @@ import numpy as np
 
 from nrmmix.common.messages import number
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.measure.prior import seat_urn
 from nrmmix.model.priors.measures import Urn
+from nrmmix.model.priors.n_clusters import table_law
 
 
 class GibbsType(Urn):
@@ -90,8 +92,6 @@ class GibbsType(Urn):
         return self.kind
 
     def law_of_n_clusters(self, n: int) -> np.ndarray:
-        from nrmmix.model.priors.n_clusters import table_law
-
         return table_law(n, self.sigma, self.table(n))
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
@@ -99,8 +99,6 @@ class GibbsType(Urn):
 
     def seat_rows(self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
         """All partitions together: every row has a table of its own."""
-        from nrmmix.kernels.measure.prior import seat_urn
-
         labels, sizes = np.zeros((len(generators), n), np.int64), np.zeros((len(generators), n))
         sizes[:, 0] = 1.0
         counts = [1] * len(generators)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,10 @@ class Hyperprior:
 
     role: ClassVar[str] = "hyperprior"
     kind: ClassVar[int] = FIXED
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, positive(f"{type(self).__name__}: {one.name}", getattr(self, one.name)))
 
     def row(self) -> tuple[float, float, float]:
         """Kind and two parameters, as kernels read them."""
@@ -57,10 +61,6 @@ class Gamma(Hyperprior):
     rate: float
     kind: ClassVar[int] = GAMMA
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", positive("Gamma: shape", self.shape))
-        object.__setattr__(self, "rate", positive("Gamma: rate", self.rate))
-
     @property
     def mean(self) -> float:
         return self.shape / self.rate
@@ -91,10 +91,6 @@ class Beta(Hyperprior):
     a: float
     b: float
     kind: ClassVar[int] = BETA
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "a", positive("Beta: a", self.a))
-        object.__setattr__(self, "b", positive("Beta: b", self.b))
 
     @property
     def mean(self) -> float:

@@ -11,7 +11,10 @@ import numpy as np
 from nrmmix.common.messages import number, positive
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.measure.prior import seat_urn
+from nrmmix.model.priors.expected import COARSE, expected_by_pitman_yor, expected_clusters, expected_of_finite, mean_over
 from nrmmix.model.priors.hyperpriors import Beta, Gamma, Hyperparameter, Hyperprior, LogNormal, describe, hyper_start, hyperparameter
+from nrmmix.model.priors.n_clusters import cluster_law, finite_law, pitman_yor_law
 
 MAX_MASS = 1e12  # beyond, u is lost in rounding
 MAX_COMPONENTS = 10**6
@@ -109,13 +112,9 @@ class _GeneralizedGamma(Prior):
     integrates_u: ClassVar[bool] = False
 
     def law_of_n_clusters(self, n: int) -> np.ndarray:
-        from nrmmix.model.priors.n_clusters import cluster_law
-
         return cluster_law(n, self.mass, self.sigma, self.tau)
 
     def expected_n_clusters(self, n: int) -> float:
-        from nrmmix.model.priors.expected import COARSE, expected_clusters, mean_over
-
         return mean_over(self.mass, self.sigma, lambda mass, sigma: expected_clusters(n, mass * self.tau**sigma, sigma, COARSE))
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
@@ -233,8 +232,6 @@ class Urn(Prior):
 
     def seat_rows(self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
         """Labels (n,) of partitions of a mixture, one for each generator."""
-        from nrmmix.kernels.measure.prior import seat_urn
-
         drawn = []
         for mass, sigma, rng in zip(masses, sigmas, generators, strict=True):
             mass, sigma = map(float, self.kernel_values(mass, sigma))
@@ -312,13 +309,9 @@ class PitmanYor(Urn):
         return mass if self.sigma == 0.0 else max(rng.standard_gamma(mass / sigma) * sigma, layout.TINY)
 
     def law_of_n_clusters(self, n: int) -> np.ndarray:
-        from nrmmix.model.priors.n_clusters import pitman_yor_law
-
         return pitman_yor_law(n, self.mass, self.sigma)
 
     def expected_n_clusters(self, n: int) -> float:
-        from nrmmix.model.priors.expected import expected_by_pitman_yor, mean_over
-
         return mean_over(self.mass, self.sigma, lambda mass, sigma: expected_by_pitman_yor(n, mass, sigma))
 
     def permits(self, mass: Any, sigma: Any) -> Any:
@@ -369,14 +362,10 @@ class NormalizedStable(Urn):
         return sigma * K
 
     def law_of_n_clusters(self, n: int) -> np.ndarray:
-        from nrmmix.model.priors.n_clusters import pitman_yor_law
-
-        return pitman_yor_law(n, 0.0, self.sigma)
+        return PitmanYor(0.0, self.sigma).law_of_n_clusters(n)
 
     def expected_n_clusters(self, n: int) -> float:
-        from nrmmix.model.priors.expected import expected_by_pitman_yor, mean_over
-
-        return mean_over(0.0, self.sigma, lambda mass, sigma: expected_by_pitman_yor(n, mass, sigma))
+        return PitmanYor(0.0, self.sigma).expected_n_clusters(n)
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return -math.lgamma(n)
@@ -437,13 +426,9 @@ class FiniteMixture(Urn):
         return mass * np.maximum(self.components - K, 0) / self.components
 
     def law_of_n_clusters(self, n: int) -> np.ndarray:
-        from nrmmix.model.priors.n_clusters import finite_law
-
         return finite_law(n, self.mass, self.components)
 
     def expected_n_clusters(self, n: int) -> float:
-        from nrmmix.model.priors.expected import expected_of_finite, mean_over
-
         return mean_over(self.mass, 0.0, lambda mass, _: expected_of_finite(n, mass, self.components))
 
     def permits(self, mass: Any, sigma: Any) -> Any:

@@ -36,16 +36,16 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
     def given(value: float, max_work: float) -> np.ndarray:
         return _law(n, value, max_work, _Integrals(n, mass_row(mass, value, tau), value))
 
-    if isinstance(sigma, Beta):
-        return _shown(_over_sigma(n, sigma, lambda value: given(value, MAX_WORK_EACH)))
-    return _shown(given(fixed(sigma), MAX_WORK))
+    return _shown(_over_sigma(n, sigma, given))
 
 
 def pitman_yor_law(n: int, mass: Hyperparameter, sigma: Hyperparameter) -> np.ndarray:
     """Return the law of K for a Pitman-Yor process; at mass 0 for a normalised stable process."""
-    if isinstance(sigma, Beta):
-        return _shown(_over_sigma(n, sigma, lambda value: _pitman_yor(n, mass, value, MAX_WORK_EACH)))
-    return _shown(_pitman_yor(n, mass, fixed(sigma), MAX_WORK))
+
+    def given(value: float, max_work: float) -> np.ndarray:
+        return _over_mass(mass, lambda theta, weight: _law(n, value, max_work, _rising(n, theta, weight, sigma=value)))
+
+    return _shown(_over_sigma(n, sigma, given))
 
 
 def finite_law(n: int, mass: Hyperparameter, components: int) -> np.ndarray:
@@ -71,13 +71,16 @@ def _shown(law: np.ndarray) -> np.ndarray:
     return law[: max(1, np.count_nonzero(beyond > TAIL))]
 
 
-def _over_sigma(n: int, prior: Beta, law_at: Callable[[float], np.ndarray]) -> np.ndarray:
+def _over_sigma(n: int, sigma: Hyperparameter, law_at: Callable[[float, float], np.ndarray]) -> np.ndarray:
+    """A law integrated over sigma, of rules of increasing order until two agree: `law_at` has a value and the most work for it."""
+    if not isinstance(sigma, Beta):
+        return law_at(fixed(sigma), MAX_WORK)
     law = np.zeros(0)
     for size in (16, 32, 64, 128, 256, 512):  # 512 agree with 1,024 within 1e-10 at the most rows possible
         before, law = law, np.zeros(n)
         # the largest sigma, whose law has most terms, comes first: what is too much is refused at once
-        for value, weight in zip(*beta_rule(prior, size), strict=True):
-            part = law_at(value)
+        for value, weight in zip(*beta_rule(sigma, size), strict=True):
+            part = law_at(value, MAX_WORK_EACH)
             law[: len(part)] += weight * part
         if len(before) and np.abs(law - before).sum() < AGREEMENT:
             break
@@ -120,10 +123,6 @@ def mass_rule(mass: Hyperprior, size: int) -> tuple[np.ndarray, np.ndarray]:
     t = np.linspace(inside[0], inside[-1], size)
     weight = np.exp(log_density(t))
     return np.exp(np.clip(centre + scale * np.sinh(t), -700.0, 700.0)), weight / weight.sum()
-
-
-def _pitman_yor(n: int, mass: Hyperparameter, sigma: float, max_work: float) -> np.ndarray:
-    return _over_mass(mass, lambda theta, weight: _law(n, sigma, max_work, _rising(n, theta, weight, sigma=sigma)))
 
 
 def _finite(n: int, components: int, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
