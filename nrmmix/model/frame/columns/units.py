@@ -49,18 +49,14 @@ def affine(slope: float, shift: float) -> Step:
 
 
 def _power(exponent: float) -> Step | None:
-    """u^p, where that takes each value once."""
-    if exponent > 0 and exponent != int(exponent):
-        return Step(
-            "power", lambda u: np.power(u, exponent), lambda u: exponent * np.power(u, exponent - 1.0),
-            lambda v: np.power(v, 1.0 / exponent), 0.0, growth=POLYNOMIAL,
-        )
-    if exponent > 0 and exponent % 2 == 1:
-        return Step(
-            "power", lambda u: np.power(u, exponent), lambda u: exponent * np.power(u, exponent - 1.0),
-            lambda v: np.sign(v) * np.abs(v) ** (1.0 / exponent), growth=POLYNOMIAL,
-        )
-    return None
+    """u^p, where that takes each value once: of odd p those below 0 too, of fractions none of these."""
+    is_odd = exponent % 2 == 1
+    if not exponent > 0 or (exponent == int(exponent) and not is_odd):
+        return None
+    return Step(
+        "power", lambda u: np.power(u, exponent), lambda u: exponent * np.power(u, exponent - 1.0),
+        lambda v: np.sign(v) * np.abs(v) ** (1.0 / exponent), -math.inf if is_odd else 0.0, growth=POLYNOMIAL,
+    )
 
 
 HALF_PI = 0.5 * math.pi
