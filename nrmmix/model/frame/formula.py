@@ -22,26 +22,14 @@ from patsy.eval import EvalEnvironment, EvalFactor
 
 from nrmmix.common import messages
 from nrmmix.common.names import bare
-from nrmmix.model.frame import arrays, tables
+from nrmmix.model.frame import arrays, syntax, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
 from nrmmix.model.frame.columns.levels import Sum, Treatment, cells_of, check_texts
 from nrmmix.model.frame.columns.weights import are_counts, copies, quantiles
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
-from nrmmix.model.frame.syntax import (
-    CONSTANTS,
-    CONTRASTS,
-    FURTHER,
-    LEARNING,
-    MAX_COUNT,
-    NUMPY,
-    OPTIONS,
-    Syntax,
-    guard,
-    parse,
-    parse_design,
-)
+from nrmmix.model.frame.syntax import LEARNING, MAX_COUNT, Syntax, guard, parse, parse_design
 
 __all__ = ["ModelFrame", "is_text", "model_frame"]
 
@@ -55,10 +43,11 @@ def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
     return builtins.C(data, contrast, levels)
 
 
-_PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY | FURTHER}
-_NP = SimpleNamespace(**NUMPY, **CONSTANTS)
+_PLAIN = syntax.NUMPY | syntax.FURTHER
+_PATSY = {name: getattr(builtins, name) for name in (*syntax.OPTIONS, *syntax.CONTRASTS) if name not in _PLAIN}
+_NP = SimpleNamespace(**syntax.NUMPY, **syntax.CONSTANTS)
 _OWN = {"C": _categorical, "Treatment": Treatment, "Sum": Sum, "np": _NP}
-_ENVIRONMENT = EvalEnvironment([{**NUMPY, **FURTHER, **_PATSY, **_OWN}])
+_ENVIRONMENT = EvalEnvironment([_PLAIN | _PATSY | _OWN])
 _NOTHING_MISSING = patsy.NAAction(on_NA="raise", NA_types=[])  # rows are masked here, never by patsy
 
 
@@ -265,9 +254,9 @@ class ModelFrame:
     index: pd.Index = field(repr=False)  # the caller's labels of the used rows
     used: np.ndarray = field(repr=False)  # (rows of the data,) bool
     source: Any = field(repr=False)  # used rows and columns, a DataFrame or a CSR array: gives the same ModelFrame again
-    _responses: list[_Part] = field(repr=False)
-    _covariates: list[_Part] = field(repr=False)  # one of all numbers, then the categories
-    _inputs: list[_Part] = field(repr=False)  # one for each design
+    parts_of_responses: list[Any] = field(repr=False)  # columns behind each response, and whether it is one of them as it is
+    parts_of_covariates: list[_Part] = field(repr=False)  # one of all numbers, then the categories
+    parts_of_inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
     limits: np.ndarray | None = field(default=None, repr=False)  # (n, d, 2) of responses that were not seen, see `limits_of`
     weight: np.ndarray | None = field(default=None, repr=False)  # (n,) how often each used row counts; None where once
@@ -331,66 +320,51 @@ class ModelFrame:
         """Levels of each response, None where it holds numbers."""
         if self.is_sparse:
             return (None,) * len(self.response_names)
-        return tuple(part.levels.get(part.columns[0]) if part.reads == "categories" else None for part in self._responses)
+        return tuple(part.levels.get(part.columns[0]) if part.reads == "categories" else None for part in self.parts_of_responses)
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
         """Kinds in which each response is read."""
-        return ("composition",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
+        return ("composition",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self.parts_of_responses)
 
     @property
     def designs(self) -> tuple[str, ...]:
         """Right sides of the formulas of inputs."""
-        return tuple(part.text for part in self._inputs)
+        return tuple(part.text for part in self.parts_of_inputs)
 
     @property
     def input_widths(self) -> tuple[int, ...]:
         """Number of inputs of each design."""
-        return tuple(len(part.names) for part in self._inputs)
+        return tuple(len(part.names) for part in self.parts_of_inputs)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
         """Columns of the data behind the inputs."""
-        return tuple(dict.fromkeys(name for part in self._inputs for name in part.columns))
+        return tuple(dict.fromkeys(name for part in self.parts_of_inputs for name in part.columns))
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        return tuple(name for part in self._inputs for name in part.names)
+        return tuple(name for part in self.parts_of_inputs for name in part.names)
 
     @property
     def input_groups(self) -> tuple[int, ...]:
         """First column in the design that codes the same term of categories as each input; of all others their own."""
-        return tuple(first for part in self._inputs for first in part.groups_of_names)
+        return tuple(first for part in self.parts_of_inputs for first in part.groups_of_names)
 
     @property
     def is_category(self) -> np.ndarray:
         """(q,) bool: covariates that are categories, by the number of their level."""
-        return np.array([part.is_category for part in self._covariates for _ in part.names], dtype=bool)
+        return np.array([part.is_category for part in self.parts_of_covariates for _ in part.names], dtype=bool)
 
     @property
     def covariate_columns(self) -> dict[str, tuple[Any, ...] | None]:
         """Columns of the data behind the covariates, each with its levels, None where it is numeric."""
-        return {name: part.levels.get(name) for part in self._covariates for name in part.columns}
+        return {name: part.levels.get(name) for part in self.parts_of_covariates for name in part.columns}
 
     @property
     def columns_of_covariates(self) -> dict[str, tuple[str, ...]]:
         """Columns of the data that each covariate is computed from."""
-        return {name: columns for part in self._covariates for name, columns in zip(part.names, part.columns_of_names, strict=True)}
-
-    @property
-    def parts_of_responses(self) -> tuple[_Part, ...]:
-        """Columns behind each response, and whether it is one of them as it is."""
-        return tuple(self._responses)
-
-    @property
-    def parts_of_covariates(self) -> tuple[_Part, ...]:
-        """One of all numbers, then the categories."""
-        return tuple(self._covariates)
-
-    @property
-    def parts_of_inputs(self) -> tuple[_Part, ...]:
-        """One for each design."""
-        return tuple(self._inputs)
+        return {name: columns for part in self.parts_of_covariates for name, columns in zip(part.names, part.columns_of_names, strict=True)}
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
         given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs

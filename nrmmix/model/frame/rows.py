@@ -139,7 +139,7 @@ class NewRows:
         parts = self.frame.parts_of_responses
         needed = tuple(range(len(parts)) if which is None else map(int, which))
         if needed not in self._limits:
-            self._limits[needed] = limits_of(list(parts), self.table, self.table.index, which=needed)
+            self._limits[needed] = limits_of(parts, self.table, self.table.index, which=needed)
         return self._limits[needed]
 
     def lacking(self, which: Iterable[int] | None = None) -> list[str]:
