@@ -8,6 +8,7 @@ prior is learnt precision is factor' D factor and scale F S F', D and S diagonal
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntRegressionForm, RegressionForm
-from nrmmix.model.families.exponential.base import whole_if_missing
+from nrmmix.model.families.exponential.base import lower_factors, whole_if_missing
 from nrmmix.model.families.form import Form
 from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.hyperpriors import Gamma
@@ -54,9 +55,16 @@ class Linear(Form):
         """Whether shrinkage and noise scale are drawn."""
         return self.start is not None
 
-    def _constants(self, log_unit: float, g: np.ndarray, marginal: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    @property
+    def _prior_mean(self) -> np.ndarray:
+        """(q, d) the prior mean of the coefficients in the kernels."""
+        B = self.b - np.multiply.outer(self.constant, self.level)
+        return self._in_kernels(self.factor @ np.reshape(B, (len(B), len(self.names))))
+
+    def _constants(self, marginal: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the constants that kernels read, and where in them parameters of all clusters are."""
-        q, d = len(g), g.shape[1]
+        g, log_unit = self._prior_mean, self._log_unit
+        q, d = g.shape
         shrinkage, noise = (np.ones(q), np.ones(d)) if self.start is None else self.start
         groups = np.arange(q) if self.groups is None else self.groups
         ends = np.cumsum([4 + g.size, q, d])
@@ -87,9 +95,7 @@ class Linear(Form):
         raise NotImplementedError
 
     def exponential(self, y: np.ndarray) -> Exponential:
-        d = 1 if np.ndim(self.b) == 1 else self.b.shape[1]
-        B = np.reshape(self.b - np.multiply.outer(self.constant, self.level), (len(self.b), d))
-        log_unit, G = self._log_unit, self._in_kernels(self.factor @ B)
+        log_unit, G, d = self._log_unit, self._prior_mean, len(self.names)
         if self.start is None:
             form = RegressionForm(self.nu, G, log_unit)
         else:
@@ -121,26 +127,17 @@ class Linear(Form):
         return np.sqrt((np.linalg.solve(self.factor, root) ** 2).sum(axis=2)).T
 
 
-def _factors(packed: np.ndarray, q: int) -> np.ndarray:
-    """Cholesky factors (k, q, q) from rows packed (q (q + 1) / 2, k)."""
-    L = np.zeros((packed.shape[1], q, q))
-    rows, columns = np.tril_indices(q)
-    L[:, rows, columns] = packed.T
-    diagonal = np.arange(q)
-    L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
-    return L
-
-
 def _quadratic_forms(z: np.ndarray, L: np.ndarray) -> np.ndarray:
     """(I, k) z' (L L')^-1 z of rows z (I, q) and factors (k, q, q)."""
     return (np.linalg.solve(L, np.broadcast_to(z.T, (len(L), *z.T.shape))) ** 2).sum(axis=1).T
 
 
-def _residual_sd(df: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of s, 1/s2 ~ Gamma(df/2, rate S/2)."""
+def _coefficients(names: Iterable[str], values: np.ndarray, spread: np.ndarray, df: np.ndarray, S: np.ndarray) -> list[Parameter]:
+    """Coefficients (q, k) of one response; `spread` (q, k) is their standard deviation over that of the residuals, of S and df (k,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        sd = np.where(df > 1, np.sqrt(S / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
-        return sd, np.where(df > 2, np.sqrt(np.maximum(S / (df - 2) - sd**2, 0.0)), np.nan)
+        sd = spread * np.where(df > 2, np.sqrt(S / (df - 2)), np.nan)
+    of_each = zip(names, values, sd, spread * np.sqrt(S / df), strict=True)
+    return [Parameter(f"coef {name}", np.where(df > 1, b, np.nan), own, laws.student_t(b, unit, df)) for name, b, own, unit in of_each]
 
 
 class OneResponse(Linear):
@@ -160,10 +157,9 @@ class OneResponse(Linear):
     def pack(self, n: int) -> Packed:
         q = len(self.b)
         size = np.arange(n + 2.0)
-        marginal = gammaln((self.nu + size) / 2) - gammaln(self.nu / 2) - size * (0.5 * math.log(math.pi) + math.log(self._unit))
-        g = self.factor @ (self.b - self.level * self.constant) / self._unit
+        marginal = gammaln((self.nu + size) / 2) - gammaln(self.nu / 2) - size * (0.5 * math.log(math.pi) + self._log_unit)
         entries = Entries.named(regression, "regression", *self._further)
-        constants, shared = self._constants(math.log(self._unit), g[:, None], marginal)
+        constants, shared = self._constants(marginal)
         n_stat = regression.n_stat(q, self.is_learnt)
         return Packed(constants, n_stat, regression.n_theta(q), regression.n_work(q), 1, entries, shared=shared)
 
@@ -180,7 +176,7 @@ class OneResponse(Linear):
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns nu + n (k,), S_n (k,), g_n (q, k) and the Cholesky factor of P_n (k, q, q)."""
         q, first = len(self.b), regression.MEAN
-        L = _factors(stat[first + q : first + q + q * (q + 1) // 2, :n_columns], q)
+        L = lower_factors(stat[first + q : first + q + q * (q + 1) // 2, :n_columns], q)
         return self.nu + stat[0, :n_columns], stat[2, :n_columns], stat[first : first + q, :n_columns], L
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
@@ -198,16 +194,9 @@ class OneResponse(Linear):
         df, S, g, L = self._columns(stat, n_columns)
         beta = self.coefficients(g)
         spread = self._unit * self._spread_of_coefficients(L)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of_beta = np.where(df > 2, spread * np.sqrt(S / (df - 2)), np.nan)
-        sd, of_sd = _residual_sd(df, S)
-        found = [
-            Parameter(
-                f"coef {name}", np.where(df > 1, beta[a], np.nan), of_beta[a], laws.student_t(beta[a], spread[a] * np.sqrt(S / df), df)
-            )
-            for a, name in enumerate(self.input_names)
-        ]
+        sd, of_sd = laws.sd_moments(df, S)
         law = laws.standard_deviation(df, self._unit**2 * S)
+        found = _coefficients(self.input_names, beta, spread, df, S)
         return [*found, Parameter(f"sd {self.names[0]}", self._unit * sd, self._unit * of_sd, law)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -253,14 +242,12 @@ class SeveralResponses(Linear):
     def pack(self, n: int) -> Packed:
         q, d = self.b.shape
         size = np.arange(n + 2.0)
-        log_unit = float(np.log(np.diag(self._root)).sum())
-        marginal = -size * (0.5 * d * math.log(math.pi) + log_unit)
+        marginal = -size * (0.5 * d * math.log(math.pi) + self._log_unit)
         for j in range(d):
             marginal += gammaln((self.nu + size - j) / 2) - gammaln((self.nu - j) / 2)
-        G = np.linalg.solve(self._root, (self.factor @ (self.b - np.outer(self.constant, self.level))).T).T
         k = matrix_regression
         entries = Entries.named(k, "matrix_regression", *self._further)
-        constants, shared = self._constants(log_unit, G, marginal)
+        constants, shared = self._constants(marginal)
         return Packed(constants, k.n_stat(q, d, self.is_learnt), k.n_theta(q, d), k.n_work(q, d), d, entries, shared=shared)
 
     @property
@@ -278,26 +265,27 @@ class SeveralResponses(Linear):
         (q, d), first = self.b.shape, matrix_regression.MEAN
         P = first + q * d
         S = P + q * (q + 1) // 2
-        root = self._root @ _factors(stat[S : S + d * (d + 1) // 2, :n_columns], d)
+        root = self._root @ lower_factors(stat[S : S + d * (d + 1) // 2, :n_columns], d)
         G = stat[first:P, :n_columns].reshape(q, d, n_columns)
-        return self.nu + stat[0, :n_columns] - d + 1.0, root @ np.swapaxes(root, 1, 2), G, _factors(stat[P:S, :n_columns], q)
+        return self.nu + stat[0, :n_columns] - d + 1.0, root @ np.swapaxes(root, 1, 2), G, lower_factors(stat[P:S, :n_columns], q)
 
-    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
+    def _predicted(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Centres (I, k, d), S_n, by what shares (I, k) of it rows vary, and degrees of freedom (k,)."""
         df, S, G, L = self._columns(stat, n_columns)
         z = self.observe_inputs(inputs)
-        Q = _quadratic_forms(z, L)
-        return Elliptical(self.means(np.einsum("ia,ajk->ikj", z, G)), S * ((1.0 + Q) / df)[:, :, None, None], df)
+        return self.means(np.einsum("ia,ajk->ikj", z, G)), S, (1.0 + _quadratic_forms(z, L)) / df, df
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
+        centre, S, share, df = self._predicted(stat, n_columns, inputs)
+        return Elliptical(centre, S * share[:, :, None, None], df)
 
     def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical:
         mean, root = self._drawn(theta, self.observe_inputs(inputs), "ia,ajm->imj")
         return Elliptical(mean, (root @ np.swapaxes(root, 1, 2))[None], np.full(theta.shape[1], np.inf))
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        df, S, G, L = self._columns(stat, n_columns)
-        z = self.observe_inputs(inputs)
-        Q = _quadratic_forms(z, L)
-        centre = self.means(np.einsum("ia,ajk->ikj", z, G))
-        spread = np.sqrt(np.diagonal(S, axis1=1, axis2=2) * ((1.0 + Q) / df)[:, :, None])
+        centre, S, share, df = self._predicted(stat, n_columns, inputs)
+        spread = np.sqrt(np.diagonal(S, axis1=1, axis2=2) * share[:, :, None])
         return [StudentT(centre[..., j], spread[..., j], df[None]) for j in range(len(self.names))]
 
     def _drawn(self, theta: np.ndarray, z: np.ndarray, rows: str) -> tuple[np.ndarray, np.ndarray]:
@@ -317,16 +305,8 @@ class SeveralResponses(Linear):
         B, spread = self.coefficients(G), self._spread_of_coefficients(L)
         coefficients, sds, correlations = [], [], []
         for j, name in enumerate(self.names):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                unit = np.where(df > 2, np.sqrt(S[:, j, j] / (df - 2)), np.nan)
-            coefficients += [
-                Parameter(
-                    f"coef {of} of {name}", np.where(df > 1, B[a, j], np.nan), spread[a] * unit,
-                    laws.student_t(B[a, j], spread[a] * np.sqrt(S[:, j, j] / df), df),
-                )
-                for a, of in enumerate(self.input_names)
-            ]
-            sds.append(Parameter(f"sd {name}", *_residual_sd(df, S[:, j, j]), laws.standard_deviation(df, S[:, j, j])))
+            coefficients += _coefficients([f"{of} of {name}" for of in self.input_names], B[:, j], spread, df, S[:, j, j])
+            sds.append(laws.sd_parameter(name, df, S[:, j, j]))
             for i in range(j):
                 share = S[:, i, j] / np.sqrt(S[:, i, i] * S[:, j, j])
                 correlations.append(laws.correlation_parameter((self.names[i], name), df + 1.0, share))

@@ -36,6 +36,18 @@ def standard_deviation(df: Any, square: Any) -> Quantiles:
     return lambda p: np.sqrt(0.5 * square / special.gammainccinv(0.5 * df, p))
 
 
+def sd_moments(df: np.ndarray, square: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of that root; NaN where they do not exist."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(df > 1, np.sqrt(square / 2) * np.exp(special.gammaln((df - 1) / 2) - special.gammaln(df / 2)), np.nan)
+        return mean, np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - mean**2, 0.0)), np.nan)
+
+
+def sd_parameter(name: str, df: np.ndarray, square: np.ndarray) -> Parameter:
+    """The standard deviation of a response, whose variance is inverse gamma(df / 2, square / 2)."""
+    return Parameter(f"sd {name}", *sd_moments(df, square), standard_deviation(df, square))
+
+
 def gamma(shape: Any, rate: Any) -> Quantiles:
     """Summarise Gamma(shape, rate)."""
     return lambda p: special.gammaincinv(shape, p) / rate

@@ -174,7 +174,7 @@ class Regression(FormFamily):
             precision, lower = positive_definite("Regression", "precision", self.precision, q, "this design")
             factor = lower.T
         constant = _constant(inputs)
-        b = _of_means(usual, constant) if self.b is None else _shaped("b", self.b, (q,) if d == 1 else (q, d))
+        b = _of_means(usual, constant) if self.b is None else shaped("Regression", "b", self.b, (q,) if d == 1 else (q, d), "this design")
         form = _form(names, columns, inputs, b, nu, scale, constant, factor)
         return self.with_values(names=names, input_names=columns, b=b, r=r, precision=precision, nu=nu, scale=scale, form=form)
 
@@ -374,10 +374,6 @@ def _variance(y: np.ndarray, name: str) -> float:
         variance = float(y.var(ddof=1))
     check_variances("Regression", [name], [variance])
     return variance
-
-
-def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    return shaped("Regression", name, value, shape, "this design")
 
 
 def _check_independent(inputs: np.ndarray, columns: Sequence[str]) -> None:

@@ -189,6 +189,15 @@ def inverses(L: np.ndarray) -> np.ndarray:
     return symmetric(out[:, i, j], L.shape[1])
 
 
+def lower_factors(packed: np.ndarray, d: int) -> np.ndarray:
+    """(K, d, d) factors from what `factor_rows` makes of them."""
+    L = np.zeros((packed.shape[1], d, d))
+    L[:, *np.tril_indices(d)] = packed.T
+    diagonal = np.arange(d)
+    L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]
+    return L
+
+
 def factor_rows(L: np.ndarray) -> np.ndarray:
     """(d (d + 1) / 2, K): factors (K, d, d) as kernels keep them, packed by rows, diagonals as reciprocals."""
     i, j = np.tril_indices(L.shape[1])

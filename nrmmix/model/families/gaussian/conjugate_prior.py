@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Observed, Parameter, numbers
@@ -76,12 +75,10 @@ def _mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarr
 
     Moments that do not exist are NaN; a mean that is known is left out.
     """
+    sd = laws.sd_parameter(name, df, square)
+    if r_n.min() >= KNOWN:
+        return [sd]
     with np.errstate(divide="ignore", invalid="ignore"):
         of_mean = np.where(df > 2, np.sqrt(square / (r_n * (df - 2))), np.nan)
-        sd = np.where(df > 1, np.sqrt(square / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
-        of_sd = np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - sd**2, 0.0)), np.nan)
-    found = [Parameter(f"sd {name}", sd, of_sd, laws.standard_deviation(df, square))]
-    if r_n.min() >= KNOWN:
-        return found
     law = laws.student_t(centre, np.sqrt(square / (r_n * df)), df)
-    return [Parameter(f"mean {name}", np.where(df > 1, centre, np.nan), of_mean, law), *found]
+    return [Parameter(f"mean {name}", np.where(df > 1, centre, np.nan), of_mean, law), sd]

@@ -17,7 +17,7 @@ from nrmmix.kernels.moves import nearby
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, matrix_in_words
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntWishartForm, NormalWishartForm, NotExponential
-from nrmmix.model.families.exponential.base import whole_if_missing
+from nrmmix.model.families.exponential.base import lower_factors, whole_if_missing
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, correlations, described, means_and_sds, shapes
 from nrmmix.model.priors.hyperpriors import Gamma
 
@@ -98,13 +98,8 @@ class NormalWishart(ConjugatePrior):
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location (k, d), factor of Psi_n (k, d, d) in the kernels' units, degrees of freedom and r_n (k,)."""
         d = self.dim
-        n, mean = stat[0, :n_columns], stat[kernels.MEAN : kernels.MEAN + d, :n_columns].T
-        L = np.zeros((n_columns, d, d))
-        rows, columns = np.tril_indices(d)
-        L[:, rows, columns] = stat[kernels.MEAN + d : kernels.MEAN + d + len(rows), :n_columns].T
-        diagonal = np.arange(d)
-        L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
-        return self.means(mean), L, self.nu + n - d + 1.0, self.r + n
+        n, own = stat[0, :n_columns], stat[kernels.MEAN :, :n_columns]
+        return self.means(own[:d].T), lower_factors(own[d : d + d * (d + 1) // 2], d), self.nu + n - d + 1.0, self.r + n
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return, for each response, location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
