@@ -6,12 +6,15 @@ are one product, eta (K, S) times statistics (S, rows), and the statistics of th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
 
+STEPS = 30  # of the search for the best parameters of all components, at most
 LARGE = 6  # dimensions from which on SciPy's inverses of single matrices win over NumPy's of many
 
 
@@ -132,6 +135,15 @@ class WholeRows(Exponential):
 
     def with_shared(self, values: dict[str, np.ndarray]) -> Exponential:
         return WholeRows(self.of.with_shared(values))
+
+
+def best_logs(
+    descent: Callable[[np.ndarray], tuple[float, np.ndarray]], now: np.ndarray, bounds: Sequence[tuple[float, float]]
+) -> np.ndarray | None:
+    """Logarithms of parameters of all components where minus the bound is least, by its value and slope; None where `now` is as good."""
+    before = descent(now)[0]
+    found = minimize(descent, now, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
+    return found.x if found.fun < before else None
 
 
 def whole_if_missing(form: Exponential, y: np.ndarray) -> Exponential:

@@ -6,14 +6,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from nrmmix.model.families.exponential.base import Exponential
+from nrmmix.model.families.exponential.base import Exponential, best_logs
 from nrmmix.model.families.exponential.gaussian import NormalGammaForm, NormalWishartForm, Wishart
 
 BOUNDS = -27.6, 27.6  # of log c: as kernels that draw it
-STEPS = 30  # of the search for the best ones, at most
 
 
 class LearntScale(Exponential):
@@ -49,10 +47,8 @@ class LearntScale(Exponential):
             slope = 0.5 * (self.nu - trial.scale * trial._precisions(N, s)).sum(axis=0) + self.shapes * (1.0 - trial.scale)
             return -float(trial.log_z(N, s).sum() + trial.log_prior), -slope
 
-        now = np.log(self.scale)
-        before = descent(now)[0]
-        found = minimize(descent, now, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(now), options={"maxiter": STEPS})
-        return self.with_shared({"scale": np.exp(found.x)}) if found.fun < before else self
+        found = best_logs(descent, np.log(self.scale), [BOUNDS] * len(self.scale))
+        return self if found is None else self.with_shared({"scale": np.exp(found)})
 
     @property
     def shared(self) -> dict[str, np.ndarray]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from copy import copy
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from nrmmix.kernels.families import matrix_regression, regression
-from nrmmix.model.families.exponential.base import Exponential, factor_rows, inverses, natural, products, symmetric
+from nrmmix.model.families.exponential.base import Exponential, best_logs, factor_rows, inverses, natural, products, symmetric
 from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, Wishart
 from nrmmix.model.priors.hyperpriors import Gamma
 
@@ -123,7 +122,6 @@ class RegressionForm(Exponential):
 
 NOISE = Gamma(0.5, 1.0)  # of each noise scale
 BOUNDS = (-27.6, 13.8), (-32.2, 6.9)  # of their logs: where kernels that draw them lose digits, and beyond
-STEPS = 30  # of the search for the best ones, at most
 
 
 class LearntRegressionForm(RegressionForm):
@@ -176,14 +174,11 @@ class LearntRegressionForm(RegressionForm):
             return -float(trial.log_z(N, s).sum() + trial.log_prior), -slope
 
         now = np.log(np.concatenate([[self.shrinkage[own[0]] for own in self.members], self.noise]))
-        limits = [BOUNDS[0]] * count + [BOUNDS[1]] * d
-        before = descent(now)[0]
-        found = minimize(descent, now, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": STEPS})
-        if not found.fun < before:
+        found = best_logs(descent, now, [BOUNDS[0]] * count + [BOUNDS[1]] * d)
+        if found is None:
             return self
-        best, made = np.exp(found.x), copy(self)
-        made.set_scales(best[place], best[count:])
-        return made
+        best = np.exp(found)
+        return self.with_shared({"shrinkage": best[place], "noise_scale": best[count:]})
 
     @property
     def shared(self) -> dict[str, np.ndarray]:
