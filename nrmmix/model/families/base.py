@@ -217,6 +217,10 @@ class Family:
         """The family where the rows that `pack` sees are few of many, or count more often than once."""
         return self.with_values(is_streamed=True)
 
+    def totals_of_tables(self, totals: np.ndarray) -> np.ndarray:
+        """Totals (d,) of counts that tables are made for: those of the rows that `pack` sees, where these are not few of many."""
+        return np.full(len(totals), MAX_TOTAL) if self.is_streamed else totals
+
     def observe(self, y: Any) -> Observed | list[Observed]:
         """Responses (n, d), of the data or new ones, as kernels read them."""
         return Observed(np.ascontiguousarray(y, float))

@@ -13,7 +13,7 @@ from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families import distributions as laws
-from nrmmix.model.families.base import MAX_TOTAL, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
+from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletForm, Exponential, PoissonForm
 from nrmmix.model.families.parameter_laws import beta, gamma
@@ -156,7 +156,7 @@ class Poisson(Family):
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)
-        reach = rising.reach(self.shape, np.full(d, MAX_TOTAL) if self.is_streamed else np.nansum(y, axis=0))
+        reach = rising.reach(self.shape, self.totals_of_tables(np.nansum(y, axis=0)))
         entries = Entries.named(poisson, "poisson", "combine")
         return Packed(np.concatenate([self.shape, self.rate, reach]), poisson.n_stat(d), 2 * d, 1, d, entries)
 

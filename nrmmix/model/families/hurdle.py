@@ -200,16 +200,12 @@ class Hurdle(Family):
     def means(self, values: np.ndarray) -> np.ndarray:
         return self.family.means(values)
 
-    def _divided(self, values: np.ndarray, of_points: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the kernels' arrays that are the family's, and those of the points."""
-        return values[: len(values) - of_points], values[len(values) - of_points :]
+    def _of_columns(self, stat: np.ndarray) -> list[np.ndarray]:
+        """Rows of the kernels' statistics that are the family's, and those of the points."""
+        return np.split(stat, [-categorical.n_stat(len(self.names), 2 * len(self.names))])
 
-    def _of_columns(self, stat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        d = len(self.names)
-        return self._divided(stat, categorical.n_stat(d, 2 * d))
-
-    def _of_atoms(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._divided(theta, 2 * len(self.names) + 1)
+    def _of_atoms(self, theta: np.ndarray) -> list[np.ndarray]:
+        return np.split(theta, [-2 * len(self.names) - 1])
 
     def _together(self, points: list[Any], others: list[Any]) -> list[Distribution | None]:
         return [

@@ -11,19 +11,7 @@ from scipy.special import gammaln
 from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
-from nrmmix.model.families.base import (
-    MAX_TOTAL,
-    Counts,
-    Entries,
-    Family,
-    Observed,
-    Packed,
-    Parameter,
-    RowError,
-    numbers,
-    one_each,
-    positives,
-)
+from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletForm, Exponential
 from nrmmix.model.families.parameter_laws import beta
@@ -132,7 +120,7 @@ class Multinomial(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         counts, _ = self._sparse(y)
         d = len(self.concentration)
-        totals = np.full(d, MAX_TOTAL) if self.is_streamed else np.bincount(counts.indices, weights=counts.counts, minlength=d)
+        totals = self.totals_of_tables(np.bincount(counts.indices, weights=counts.counts, minlength=d))
         reach = rising.reach(self.concentration, totals)
         a, table = self.concentration, np.zeros(0)
         if (a == a[0]).all() and totals.max(initial=0.0) < LONGEST_TABLE:

@@ -14,17 +14,7 @@ from nrmmix.model.frame.columns.censoring import CensoredPart
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.frame.streaming import StreamedFrame
-from nrmmix.model.frame.unusual import (
-    ENOUGH,
-    FarValues,
-    counted,
-    fences_of,
-    may_repeat,
-    never_repeats,
-    warn_of_copies,
-    warn_of_far,
-    warn_of_ties,
-)
+from nrmmix.model.frame.unusual import ENOUGH, FarValues, counted, fences_of, may_be_copies, warn_of_copies, warn_of_far, warn_of_ties
 
 RESPONSE, INPUT, COVARIATE = range(3)  # sides of a frame; a place is a side and the number of a column there
 MAX_LEVELS = 0.5  # levels of a covariate for each row, beyond which it may be the name of the row
@@ -93,9 +83,7 @@ def _n_levels(frame: ModelFrame) -> list[int]:
 
 def _warn_of_copies(frame: ModelFrame, continuous: Mapping[int, Counted]) -> None:
     """Warn of copies of rows, told by continuous responses that are columns as they are: a formula may give many rows one value."""
-    if not all(map(may_repeat, continuous.values())):
-        return
-    if any(never_repeats(one) for j, one in continuous.items() if frame.parts_of_responses[j].is_plain):
+    if may_be_copies(continuous.values(), (one for j, one in continuous.items() if frame.parts_of_responses[j].is_plain)):
         sides = (frame.seen, frame.inputs, frame.covariates)
         warn_of_copies(np.column_stack([side for side in sides if side is not None]))
 

@@ -129,23 +129,16 @@ class StreamedSummary(Summary):
         fences = self._fences()[: self.d]
         if not any(own.most < np.inf for own in fences):
             return self
-
-        def pieces() -> Iterator[WeighedPiece]:
-            return ((np.where(_far(y, fences), np.nan, y), x, *weight) for y, x, *weight in self.pieces())
-
-        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual, ", self.n)
+        return self._changed("usual", lambda y, x: (np.where(_far(y, fences), np.nan, y), x))
 
     def usual_rows(self) -> Summary:
         fences = self._fences()
         of_y, of_x = fences[: self.d], fences[self.d :]
         if not any(own.most < np.inf for own in fences):
             return self
-
-        def pieces() -> Iterator[WeighedPiece]:
-            for y, x, *weight in self.pieces():
-                yield np.where(_far(y, of_y).any(axis=1, keepdims=True), np.nan, y), np.where(_far(x, of_x), np.nan, x), *weight
-
-        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual rows, ", self.n, input_gaps=True)
+        return self._changed("usual rows", lambda y, x: (
+            np.where(_far(y, of_y).any(axis=1, keepdims=True), np.nan, y), np.where(_far(x, of_x), np.nan, x)
+        ), input_gaps=True)
 
     def _fences(self) -> list[Fences]:
         """Limits beyond which responses and inputs are far from all others; without end for rows that nobody has counted."""
@@ -168,13 +161,20 @@ class StreamedSummary(Summary):
         return self._span
 
     def without(self, at: np.ndarray) -> Summary:
-        def pieces() -> Iterator[WeighedPiece]:
-            return ((np.where(y == at, np.nan, y), x, *weight) for y, x, *weight in self.pieces())
-
         counted = [
             None if own is None else own.without(own.values == at[j]) if j < self.d else own for j, own in enumerate(self._counted)
         ]
-        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n, counted)
+        return self._changed("apart", lambda y, x: (np.where(y == at, np.nan, y), x), counted)
+
+    def _changed(
+        self, how: str, change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+        counted: Sequence[Counted | None] = (), input_gaps: bool = False,
+    ) -> Summary:
+        """Return the summary with responses and inputs changed, some of them to missing ones."""
+        def pieces() -> Iterator[WeighedPiece]:
+            return ((*change(y, x), *weight) for y, x, *weight in self.pieces())
+
+        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}{how}, ", self.n, counted, input_gaps)
 
     def rounding_units(self) -> np.ndarray:
         """(d,) what responses are rounded to, see `rounding_unit`; 0 of those that nobody has counted."""

@@ -126,7 +126,7 @@ class Syntax:
             raise ValueError(f"The formula uses {name!r} as a function and as a column; rename the column.")
 
     def refuse(self, node: ast.AST, why: str) -> ValueError:
-        return _refusal(ast.get_source_segment(self.text, node) or self.text, why)
+        return _refusal(self.source_of(node) or self.text, why)
 
     def source_of(self, node: ast.AST) -> str:
         """The text of a part of the formula."""
@@ -238,7 +238,7 @@ class Syntax:
         if len(node.args) != 2 or node.keywords:
             raise self.refuse(node, f"{name} takes two columns, {name}({first}, {second})")
         for one in node.args:
-            part = Syntax(ast.get_source_segment(self.text, one) or "", self.known)
+            part = Syntax(self.source_of(one), self.known)
             if not part.columns or part.called - {"I", "Q", "np", *NUMPY}:
                 raise self.refuse(one, f"in {name} there are columns, arithmetic with them, and the functions of NumPy")
             self.columns |= part.columns

@@ -6,7 +6,7 @@ groups far from others are not taken for errors of typing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -275,12 +275,17 @@ def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> s
     )
 
 
-def may_repeat(column: Counted) -> bool:
+def may_be_copies(columns: Iterable[Counted], as_they_are: Iterable[Counted]) -> bool:
+    """Whether rows may be copies: values are the same as others in as many, and in a column that is not computed in no other way."""
+    return all(map(_may_repeat, columns)) and any(map(_never_repeats, as_they_are))
+
+
+def _may_repeat(column: Counted) -> bool:
     """Whether values of a column are the same as others in as many rows as where rows are copies."""
     return bool(column.sizes.sum() >= ENOUGH and column.sizes[column.sizes > 1].sum() >= COPIED * column.sizes.sum())
 
 
-def never_repeats(column: Counted) -> bool:
+def _never_repeats(column: Counted) -> bool:
     """Whether a column holds measurements that are neither rounded nor ties, so that values are the same in copies of rows alone."""
     usual = column.without(fences_of(*column).far(column.values))  # which would hide the unit of the others
     return ties(usual) is None and rounding_of(usual, COPIED) == 0.0
