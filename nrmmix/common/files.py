@@ -79,11 +79,9 @@ def check(out: Path) -> None:
 def _said(out: Path, error: OSError) -> OSError:
     """Return the same error, with the path and in words."""
     why = "permission denied" if isinstance(error, PermissionError) else (error.strerror or str(error)).lower()
-    return type(error)(f"{_short(str(out))!r} cannot be written: {why}.")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    path = str(out)
+    short = path if len(path) <= LONGEST else f"{path[: LONGEST // 2]} ... {path[-LONGEST // 2 :]}"
+    return type(error)(f"{short!r} cannot be written: {why}.")
 
 
 def _followed(path: Path) -> Path:

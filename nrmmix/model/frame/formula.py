@@ -63,7 +63,7 @@ class _Part:
     numeric: frozenset[str] = frozenset()  # columns that held numbers when the part was fitted
     design: Any = None
     names: tuple[str, ...] = ()
-    kept: np.ndarray | None = None  # the columns of the design, for covariates without the intercept
+    kept: Any = None  # the columns (k,) of the design, for covariates without the intercept
     reads: str = "numbers"  # how a response is read, see `nrmmix.model.families.base.Family`
     text: str = ""  # of a design
     is_open: bool = False  # whether it is an end of an interval, which may be infinite
@@ -89,17 +89,13 @@ class _Part:
         """Name of a response, before it is fitted."""
         return self.columns[0] if self.terms is None or self.is_plain else self.terms[0].name()
 
-    def _kept(self) -> np.ndarray:
-        assert self.kept is not None  # once it is fitted
-        return self.kept
-
     @property
     def columns_of_names(self) -> list[tuple[str, ...]]:
         """Columns that each of its names is computed from, once it is fitted."""
         if self.design is None:
             return [self.columns] * len(self.names)
         terms = np.repeat(np.array(self.design.terms, dtype=object), [part.stop - part.start for part in self.design.term_slices.values()])
-        found = ([name for factor in terms[j].factors for name in self.checks[factor.code].columns] for j in self._kept())
+        found = ([name for factor in terms[j].factors for name in self.checks[factor.code].columns] for j in self.kept)
         return [tuple(dict.fromkeys(names)) for names in found]
 
     @property
@@ -108,7 +104,7 @@ class _Part:
         groups = list(range(len(self.names)))
         for term, place in self.design.term_slices.items() if self.design is not None else ():
             if any(self.design.factor_infos[factor].type == "categorical" for factor in term.factors):
-                own = [a for a, j in enumerate(self._kept()) if place.start <= j < place.stop]
+                own = [a for a, j in enumerate(self.kept) if place.start <= j < place.stop]
                 for a in own:
                     groups[a] = own[0]
         return tuple(groups)

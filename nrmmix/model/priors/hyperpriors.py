@@ -35,6 +35,11 @@ class Hyperprior:
     @property
     def distribution(self) -> Any:
         """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
+        from scipy import stats
+
+        return self._of(stats)
+
+    def _of(self, stats: Any) -> Any:
         raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
 
     def __str__(self) -> str:
@@ -65,10 +70,7 @@ class Gamma(Hyperprior):
     def mean(self) -> float:
         return self.shape / self.rate
 
-    @property
-    def distribution(self) -> Any:
-        from scipy import stats
-
+    def _of(self, stats: Any) -> Any:
         return stats.gamma(self.shape, scale=1.0 / self.rate)
 
 
@@ -96,10 +98,7 @@ class Beta(Hyperprior):
     def mean(self) -> float:
         return self.a / (self.a + self.b)
 
-    @property
-    def distribution(self) -> Any:
-        from scipy import stats
-
+    def _of(self, stats: Any) -> Any:
         return stats.beta(self.a, self.b)
 
 
@@ -136,10 +135,7 @@ class LogNormal(Hyperprior):
         exponent = self.mu + 0.5 * self.sd**2
         return math.exp(exponent) if exponent < 709.0 else math.inf
 
-    @property
-    def distribution(self) -> Any:
-        from scipy import stats
-
+    def _of(self, stats: Any) -> Any:
         return stats.lognorm(self.sd, scale=math.exp(self.mu))
 
     def __str__(self) -> str:
