@@ -56,10 +56,8 @@ def too_large(path: Any) -> str:
 def whole(path: Any) -> Any:
     """The table of a file, or the array of a .npy file.
 
-    Raises
-    ------
-    FileNotFoundError, ValueError, MemoryError
-        If there is no such file, it is of a kind that is not read, cannot be read, or does not fit into memory.
+    A FileNotFoundError, ValueError or MemoryError if there is no such file, it is of a kind that is not read, cannot be read, or does not
+    fit into memory.
 
     Examples
     --------

@@ -113,13 +113,7 @@ class CovariateKernel:
         return self
 
     def by_covariate(self, names: Sequence[str], category: np.ndarray) -> tuple[CovariateWidth, ...]:
-        """The kernel and width of each covariate.
-
-        Raises
-        ------
-        ValueError
-            If there are not as many widths as covariates, or a covariate is of the wrong sort for the kernel.
-        """
+        """The kernel and width of each covariate; a ValueError where widths are not as many, or a covariate is of the wrong sort."""
         own = type(self).__name__
         self = self.resolved(len(names))
         if not self.shared_width and len(self.widths) != len(names):
@@ -147,13 +141,8 @@ class CovariateKernel:
         """Groups, locations and distances for covariates x (n, q), of which those are categories that `category` (q,) says.
 
         Where the rows are some of many that are not in memory, `counted` has the values of each covariate; `weight` (n,) says how often
-        each counts.
-
-        Raises
-        ------
-        ValueError
-            If locations have the wrong shape or are not finite, or widths do not suit the covariates; if `counted` is of several
-            covariates, whose groups are rows of them.
+        each counts.  A ValueError where locations have the wrong shape or are not finite, or widths do not suit the covariates, and where
+        `counted` is of several covariates, whose groups are rows of them.
         """
         own, q = type(self).__name__, x.shape[1]
         category = np.zeros(q, bool) if category is None else category

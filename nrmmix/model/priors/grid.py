@@ -173,10 +173,7 @@ def own_places(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A user's places, in order, and their weights; `values` (m, q) are the covariates of the data.
 
-    Raises
-    ------
-    ValueError
-        If they have the wrong shape, are not finite, or one of them is there twice.
+    A ValueError if they have the wrong shape, are not finite, or one of them is there twice.
     """
     q = len(names)
     places = locations[:, None] if locations.ndim == 1 and q == 1 else locations

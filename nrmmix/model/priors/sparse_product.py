@@ -109,13 +109,7 @@ class SparseProduct(CovariateKernel):
         return self
 
     def by_covariate(self, names: Sequence[str], category: np.ndarray) -> tuple[CovariateWidth, ...]:
-        """None: no covariate has a width that all atoms share.
-
-        Raises
-        ------
-        ValueError
-            If a kernel is for no covariate, or one of the wrong sort.
-        """
+        """None: no covariate has a width that all atoms share.  A ValueError if a kernel is for no covariate, or one of the wrong sort."""
         for name in self.kernels or {}:
             if name not in names:
                 raise ValueError(f"SparseProduct: there is no covariate {name!r}, but {listed(names)}{did_you_mean(name, names)}")
@@ -139,16 +133,7 @@ class SparseProduct(CovariateKernel):
         self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None,
         weight: np.ndarray | None = None,
     ) -> SlotGrid:
-        """Groups and tables of codes for covariates x (n, q), of which those are categories that `category` (q,) says.
-
-        Where the rows are some of many that are not in memory, `counted` has the values of each covariate; `weight` (n,) says how often
-        each counts.
-
-        Raises
-        ------
-        ValueError
-            If a covariate has too many codes.
-        """
+        """Groups and tables of codes, from what `CovariateKernel.grid` takes; a ValueError if a covariate has too many codes."""
         q = x.shape[1]
         category = np.zeros(q, bool) if category is None else category
         self.by_covariate(names, category)

@@ -48,11 +48,8 @@ def first_dates(frame: pd.DataFrame, columns: Iterable[str]) -> dict[str, pd.Tim
 def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.DataFrame:
     """New data whose columns of dates hold days since given ones; numbers are such days already, text is dates of ISO 8601.
 
-    Raises
-    ------
-    ValueError
-        If text is no date, a number is farther than any date, or dates have a time zone where others or those that were fitted had none,
-        or the other way round.
+    A ValueError if text is no date, a number is farther than any date, or dates have a time zone where others or those that were fitted
+    had none, or the other way round.
 
     Examples
     --------

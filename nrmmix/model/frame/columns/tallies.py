@@ -13,13 +13,7 @@ WHOLE = 8  # columns up to which each has the memory of a tally; of more, they h
 
 
 class Tallied:
-    """Counts the values of all responses that are numbers, and of all inputs; of very many columns by fewer quantiles.
-
-    Parameters
-    ----------
-    frame : ModelFrame
-        How responses are read, and how many inputs there are.
-    """
+    """Counts the values of all responses of a ModelFrame that are numbers, and of all inputs; of very many columns by fewer quantiles."""
 
     def __init__(self, frame: Any):
         reads, e = frame.reads, frame.inputs.shape[1]

@@ -23,15 +23,9 @@ ENDINGS = (".parquet", ".csv", ".npy")
 def source_of(data: Any) -> Source | None:
     """The source that data are, where they are to be loaded part by part; None for tables in memory.
 
-    Parameters
-    ----------
-    data : path, memmap, object with `n_batches` and `load`, list of tables, function that gives tables one after the other, or a table
-        A path is that of a .parquet file, of a folder of them, of a .csv or a .npy file.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, TypeError
-        If there is no such file, it is of another kind, or an iterator cannot begin anew.
+    Sources are the path of a .parquet file, of a folder of them, of a .csv or a .npy file, a memmap, an object with `n_batches` and `load`,
+    a list of tables, or a function that gives tables one after the other.  A FileNotFoundError, ValueError or TypeError if there is no
+    such file, it is of another kind, or an iterator cannot begin anew.
 
     Examples
     --------
