@@ -101,7 +101,8 @@ class ParquetSource(Source):
         return next(self.parts(b, b + 1))
 
     def parts(self, first: int = 0, last: int | None = None) -> Iterator[pd.DataFrame]:
-        self._insist_unchanged()
+        for file in self.stamps:
+            _insist_unchanged(file)
         wanted = self.slices[first : self.n_batches if last is None else last]
         for (file, group), together in groupby(wanted, lambda part: part[:2]):
             own = list(together)
@@ -134,12 +135,6 @@ class ParquetSource(Source):
 
         return taken
 
-    def _insist_unchanged(self) -> None:
-        now = self.fingerprint()
-        for then, found in zip(self.stamps, now, strict=True):
-            if then != found:
-                raise SourceChanged(f"{then[0]!r} has been changed since it was first read; fit again, with a file that stays as it is.")
-
     def fingerprint(self) -> tuple[Any, ...]:
         return tuple(stamp(file) for file in self.files)
 
@@ -156,6 +151,12 @@ class ParquetSource(Source):
 _OPEN = threading.local()
 
 
+def _insist_unchanged(then: tuple[Any, ...]) -> None:
+    """A SourceChanged where the stamp of a file is not what it was."""
+    if stamp(then[0]) != then:
+        raise SourceChanged(f"{then[0]!r} has been changed since it was first read; fit again, with a file that stays as it is.")
+
+
 def _kind(dtype: Any) -> str:
     """Say in a word what a column of Parquet holds."""
     import pyarrow.types as types
@@ -170,15 +171,7 @@ def _kind(dtype: Any) -> str:
 
 
 class CsvSource(Source):
-    """A CSV file with a line of names; numbers are read to the last bit.
-
-    Parameters
-    ----------
-    path : str
-    sep, decimal, encoding : str
-    na : list of str, optional
-        What stands for missing values; default nothing, NA, nan and their like.
-    """
+    """A CSV file with a line of names; numbers are read to the last bit.  `na` stands for missing values: nothing, NA, nan by default."""
 
     remedy = "the table, pandas.read_csv(path)"
     path: str
@@ -210,8 +203,7 @@ class CsvSource(Source):
         return len(self.places) - 1
 
     def load(self, b: int) -> pd.DataFrame:
-        if stamp(self.path) != self.stamps:
-            raise SourceChanged(f"{self.path!r} has been changed since it was first read; fit again, with a file that stays as it is.")
+        _insist_unchanged(self.stamps)
         with open(self.path, "rb") as file:
             file.seek(self.places[b])
             text = file.read(self.places[b + 1] - self.places[b])
