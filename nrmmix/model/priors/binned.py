@@ -26,31 +26,15 @@ OF_HALF, NARROWEST = 0.6, 0.03  # width of a kernel for an interval, as a share 
 
 @dataclass(frozen=True)
 class Binned:
-    """Tables of q covariates, padded to as many bins B and codes C.
+    """Tables of q covariates, padded to as many bins B and codes C."""
 
-    Attributes
-    ----------
-    log_k : ndarray, (q, B, C)
-    counts : ndarray, (q,)
-        Codes of each covariate.
-    ordered : ndarray of bool, (q,)
-        Whether neighbouring bins are near each other.
-    n_bins : ndarray, (q,)
-    slots : SlotGrid or None
-        None where codes are locations.
-    weights : ndarray, (C,), or None
-        Prior probabilities of the locations.
-    values : ndarray, (B,), or None
-        Of locations in one covariate its values, of which a row has the nearest.
-    """
-
-    log_k: np.ndarray
-    counts: np.ndarray
-    ordered: np.ndarray
-    n_bins: np.ndarray
-    slots: SlotGrid | None
-    weights: np.ndarray | None
-    values: np.ndarray | None = None
+    log_k: np.ndarray  # (q, B, C)
+    counts: np.ndarray  # (q,) codes of each covariate
+    ordered: np.ndarray  # (q,) bool: whether neighbouring bins are near each other
+    n_bins: np.ndarray  # (q,)
+    slots: SlotGrid | None  # None where codes are locations
+    weights: np.ndarray | None  # (C,) prior probabilities of the locations
+    values: np.ndarray | None = None  # (B,) of locations in one covariate its values, of which a row has the nearest
 
     @classmethod
     def of_slots(cls, grid: SlotGrid) -> Binned:

@@ -24,22 +24,10 @@ STEP, OF_SPREAD = 0.25, 0.4  # of the trapezoid, at most; in standard deviations
 
 
 class GammaWeights(MassFactor):
-    """q(pi, mass) given counts N (M,) and rates A (M,).
+    """q(pi, mass) given counts N (M,) and rates A (M,); each atom has the M-th part of the mass.
 
-    Parameters
-    ----------
-    mass : float, Gamma or LogNormal
-        Of the measure; each atom has its M-th part.
-    counts, rates : ndarray, (M,)
-
-    Attributes
-    ----------
-    log_evidence : float
-        log of the integral of the above over weights and mass.
-    nodes, shares : ndarray, (nodes,)
-        Values of the mass and their probabilities.
-    expected, expected_log : ndarray, (M,)
-        E pi_m and E log pi_m.
+    `log_evidence` is the log of the integral of the above over weights and mass, `expected` and `expected_log` (M,) are E pi_m and
+    E log pi_m.
     """
 
     def __init__(self, mass: Hyperparameter, counts: np.ndarray, rates: np.ndarray):

@@ -29,20 +29,8 @@ class Sticks(MassFactor):
     """q(v, mass) given expected counts N (K,), none negative, in the order of the sticks.
 
     The density of the log mass is log-concave for a gamma and a log-normal prior: nodes are found outwards from its mode.
-
-    Parameters
-    ----------
-    mass : float, Gamma or LogNormal
-        Of the Dirichlet process.
-    counts : ndarray, (K,)
-
-    Attributes
-    ----------
-    log_evidence : float
-        log of the integral of p(mass) p(v | mass) prod_k v_k^N_k (1 - v_k)^N_>k over sticks and mass: the part of the bound that the counts
-        have.
-    nodes, shares : ndarray, (nodes,)
-        Values of the mass and their probabilities.
+    `log_evidence` is the log of the integral of p(mass) p(v | mass) prod_k v_k^N_k (1 - v_k)^N_>k over sticks and mass: the part of the
+    bound that the counts have.
     """
 
     def __init__(self, mass: Hyperparameter, counts: np.ndarray):
