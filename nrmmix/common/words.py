@@ -45,7 +45,9 @@ ARGUMENTS: dict[str, Meaning] = _by_word({
         ("init", "a name, or labels of the rows"),
     ),
     "n_init nrep nstart n_starts repetitions": (("chains", "starts are those of the chains"), ("starts", "their number")),
-    "sampler algorithm algo engine step inference inference_method moves kernel_type": (("method", "a name of Model.methods(), or a move"),),
+    "sampler algorithm algo engine step inference inference_method moves kernel_type": (
+        ("method", "a name of Model.methods(), or a move"),
+    ),
     "target_accept adapt_delta max_treedepth control nuts nuts_sampler step_size nuts_kwargs": (
         ("method", "no gradients are used, so that there are no steps to adapt; methods are those of Model.methods()"),
     ),
@@ -97,7 +99,9 @@ ARGUMENTS: dict[str, Meaning] = _by_word({
     ),
     "model equation fml": (("formula", '"y ~ x", or "y1 + y2 ~ 1" for a mixture'),),
     # ---- models
-    "likelihood distribution dist response_distribution component emission base_measure G0 base noise_model": (("family", "such as nm.Gaussian()"),),
+    "likelihood distribution dist response_distribution component emission base_measure G0 base noise_model": (
+        ("family", "such as nm.Gaussian()"),
+    ),
     "link links": (("", "there are no links: transform the response, log(y) ~ x, or give a family such as nm.Poisson()"),),
     "measure process prior_measure priors stick_breaking weight_concentration_prior_type": (("prior", "such as nm.DirichletProcess()"),),
     "n_components n_clusters k K max_components G n_groups nclusters clusters truncation T L ncomp": (
