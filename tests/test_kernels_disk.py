@@ -232,3 +232,22 @@ def test_what_is_on_disk_takes_no_time(tmp_path):
     first, second = ([float(one) for one in subprocess_of(READY, **given).split()] for _ in range(2))
     assert 8 < first[0] < first[1] < 40 and first[2] == 0.0 < first[3] < first[1]
     assert second == [0.0, first[3], 0.0, first[3]]
+
+
+BOUNDS = """
+import numpy as np
+import nrmmix as nm
+
+rng = np.random.default_rng(0)
+x = rng.uniform(size=120)
+fit = nm.fit("y ~ x", {"x": x, "y": np.sin(6 * x) + 0.2 * rng.normal(size=120)}, method="vb", rng=1, progress=False)
+print(repr(fit.elbo))
+"""
+
+
+@pytest.mark.nightly
+@compiled
+def test_bits_are_those_of_the_process_that_compiled(tmp_path):
+    """Sums of variational fits may be reordered: compiled and loaded kernels must not take copies that are reordered in other ways."""
+    given = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    assert subprocess_of(BOUNDS, **given) == subprocess_of(BOUNDS, **given)

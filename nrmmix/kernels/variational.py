@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import fast, kernel, root
+from nrmmix.kernels.core.jit import fast, kernel, root, woven
 from nrmmix.kernels.core.special import exp_any
 
 TINY = 1e-300
@@ -24,6 +24,7 @@ FARTHEST = 30.0  # log factor of a weight
 MIN_COUNT = 0.5  # rows of a component whose codes are worth a look
 
 
+@woven
 @fast
 def largest(values):
     top = values[0]
@@ -32,6 +33,7 @@ def largest(values):
     return top
 
 
+@woven
 @fast
 def normalise(values, top):
     """exp(values - top) over their sum, which comes back."""
@@ -44,12 +46,14 @@ def normalise(values, top):
     return total
 
 
+@woven
 @fast
 def add_times(total, values, factor):
     for m in range(total.shape[0]):
         total[m] += factor * values[m]
 
 
+@woven
 @fast
 def dot(a, b):
     total = 0.0
@@ -89,6 +93,7 @@ def visit_rows(scores, bins, log_k, log_weight, w, kept, H, W, sums, often):
     sums[1] += log_v
 
 
+@woven
 @kernel
 def add_log_kernels(scores, bins, log_k, total):
     """Rows of total (some, M) become the sums of the log kernels of scores (b, M), b at most so many, which gain these."""
@@ -102,6 +107,7 @@ def add_log_kernels(scores, bins, log_k, total):
         add_times(scores[i], total[i], 1.0)
 
 
+@woven
 @fast
 def entropy_of(values, top):
     """Scores become probabilities; the entropy of these."""
@@ -119,6 +125,7 @@ def entropy_of(values, top):
 
 # ---- codes, with r and v optimised out
 
+@woven
 @fast
 def next_product(above, below, ratio, r, w):
     """above[c] times 1 + r (ratio[c] - 1), below[c] times 1 + w (ratio[c] - 1)"""

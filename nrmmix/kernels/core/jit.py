@@ -129,7 +129,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def fast(function: Callable[..., Any]) -> Any:
-    """Compile a kernel whose sums may be reordered."""
+    """Compile a kernel whose sums may be reordered.
+
+    Every root has copies of what it calls, each optimised once more than the last, and a process takes the first copy that it has loaded:
+    last bits may depend on what it did before.  Where they add up, let `woven` compile the kernel into its callers.
+    """
     return _decorated(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
