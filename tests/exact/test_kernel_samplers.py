@@ -13,7 +13,7 @@ from exact import priors
 from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
 from exact.marginals import semiconjugate_log_marginal
 from exact.priors import Y, kernel_matrix, log_marginal, regression, states
-from support.cover import by_turns
+from support.cover import only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -38,8 +38,8 @@ def exact_law(K, group, sigma):
 
 @pytest.mark.parametrize(
     ("design", "method", "sigma"),
-    by_turns([*((design, "sngp", 0.0) for design in DESIGNS), ("box", "slice", 0.6), *((design, "slice", sigma) for sigma in (0.0, 0.3)
-     for design in DESIGNS)]),
+    only([*((design, "sngp", 0.0) for design in DESIGNS), ("box", "slice", 0.6), *((design, "slice", sigma) for sigma in (0.0, 0.3)
+     for design in DESIGNS)], ("3 locations", "sngp", 0.0), ("3 groups", "slice", 0.3)),
 )
 def test_partition_and_locations(design, method, sigma):
     data, K, group, kernel = priors.setting(design, DESIGNS)
@@ -51,7 +51,8 @@ FINITE = [name for name in priors.MEASURES if name.startswith("finite")]
 
 
 @pytest.mark.parametrize(
-    ("measure", "method"), by_turns([*((one, "slice") for one in priors.MEASURES), *((one, "blocked") for one in FINITE)])
+    ("measure", "method"),
+    only([*((one, "slice") for one in priors.MEASURES), *((one, "blocked") for one in FINITE)], ("PY", "slice"), ("finite-3", "blocked")),
 )
 def test_other_measures(measure, method):
     data, K, group, kernel = priors.setting("se")
@@ -61,7 +62,7 @@ def test_other_measures(measure, method):
     priors.compare(fit, normalised(list(log_p), list(log_p.values())))
 
 
-@pytest.mark.parametrize("method", ["slice", "blocked"])
+@pytest.mark.parametrize("method", only(["slice", "blocked"], "blocked"))
 def test_parameters_that_are_not_integrated_out(method):
     """Three rows; what partition and locations say of the components is a two-dimensional integral for each cluster."""
     groups, group, locations = np.array([0.0, 1.0]), [0, 1, 1], [0.0, 1.0]
@@ -88,7 +89,7 @@ SAMPLED = {
 }
 
 
-@pytest.mark.parametrize("method", SAMPLED)
+@pytest.mark.parametrize("method", only(SAMPLED, "blocked"))
 def test_sampled_hyperparameters(method):
     """Gibbs draws the same law, width, mass and sigma included."""
     data, _, _, _ = priors.setting("se", DESIGNS)
@@ -115,7 +116,7 @@ def test_a_finite_measure_approaches_the_infinite_one():
     assert distances[2] > 2 * distances[10] > 4 * distances[100]
 
 
-@pytest.mark.parametrize("max_atoms", [5, 15])
+@pytest.mark.parametrize("max_atoms", only([5, 15], 5))
 def test_calls_that_are_skipped(max_atoms):
     data, K, group, kernel = priors.setting("se", DESIGNS)
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(nm.Slice(max_atoms), draws=DRAWS, tune=500, chains=CHAINS, rng=1)
@@ -150,10 +151,7 @@ MUTANTS = {  # the sampler, what stands in it, and what takes its place
 }
 
 
-BY_DAY = ("a bound that is too high",)
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in MUTANTS])
+@pytest.mark.parametrize("name", only(MUTANTS, "a bound that is too high"))
 def test_wrong_samplers_are_found(monkeypatch, name):
     module, move, right, wrong = MUTANTS[name]
     source = inspect.getsource(module)
@@ -170,7 +168,7 @@ def test_wrong_samplers_are_found(monkeypatch, name):
         law = normalised(list(log_p), list(log_p.values()))
     else:
         prior, law = nm.DirichletProcess(1.3), exact_law(K, group, 0.0)
-    fit = regression(data, kernel, prior).fit(Wrong(), draws=DRAWS, tune=500, chains=CHAINS, rng=2)
+    fit = regression(data, kernel, prior).fit(Wrong(), draws=max(DRAWS, 1_500), tune=500, chains=CHAINS, rng=2)
     distance, limit = total_variation(law, states(fit), deviations=6.0)
     assert distance > 1.5 * limit
 
@@ -205,7 +203,7 @@ def test_where_it_is_a_mixture(method, x):
     """One location that all rows reach alike."""
     data = pd.DataFrame({"x": x, "y": Y[: len(x)]})
     prior = nm.FiniteMixture(4, 1.3) if method == "blocked" else nm.DirichletProcess(1.3)
-    kernel, run = nm.Box(0.7, locations=[0.5], scale=None), {"draws": 4000, "tune": 100, "chains": 8}
+    kernel, run = nm.Box(0.7, locations=[0.5], scale=None), {"draws": by_day(4000), "tune": 100, "chains": 8}
     fit = regression(data, kernel, prior).fit(method, rng=1, **run)
     mixture = nm.Model(data=data[["y"]].to_numpy(), prior=prior, family=nm.Gaussian(**priors.FAMILY)).fit(rng=2, **run)
     means = [one.draws["n_clusters"].mean(axis=1) for one in (fit, mixture)]

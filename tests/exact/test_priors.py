@@ -40,7 +40,7 @@ from exact.priors import (
 )
 from scipy import stats
 from scipy.special import gammaln, logsumexp
-from support.cover import each_once
+from support.cover import each_once, only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -173,7 +173,7 @@ def test_sampled_hyperparameters(prior):
 # ---- density regression
 
 
-@pytest.mark.parametrize(("design", "measure"), each_once(DESIGNS, MEASURES))
+@pytest.mark.parametrize(("design", "measure"), only(each_once(DESIGNS, MEASURES), ("se", "stable"), ("se", "PY")))
 def test_partition_and_locations(design, measure):
     data, K, group, kernel = setting(design)
     prior, law = of_measure(K, group, **SPREAD.get(measure, {"points": 161}))[measure]
@@ -192,7 +192,7 @@ REGRESSION_HYPER = {
 }
 
 
-@pytest.mark.parametrize("case", REGRESSION_HYPER)
+@pytest.mark.parametrize("case", only(REGRESSION_HYPER, "stable", "finite"))
 def test_sampled_hyperparameters_of_density_regression(case):
     prior, mass_prior, sigma_prior = REGRESSION_HYPER[case]
     data, K, group, kernel = setting("se")

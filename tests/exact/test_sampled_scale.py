@@ -40,8 +40,22 @@ def log_marginal(X, covariance, scale):
     for x, s in zip(X.T, scale, strict=True):
         x = x[~np.isnan(x)]
         r = 1e12 if covariance == "known mean" else R
-        total += gaussian_log_marginal(x[:, None], np.array([M]), r, NU, np.array([[s]])) if len(x) else 0.0
+        total += of_column(tuple(x), r, s)
     return total
+
+
+@cache
+def of_column(x, r, s):
+    """A scale of one response stands beside many of the other."""
+    return gaussian_log_marginal(np.array(x)[:, None], np.array([M]), r, NU, np.array([[s]])) if len(x) else 0.0
+
+
+def table(d, gaps):
+    """The first responses, with cells that are missing."""
+    y = Y[:, :d].copy()
+    for cell in gaps:
+        y[cell] = np.nan
+    return y
 
 
 @cache
@@ -54,16 +68,20 @@ def grid(d):
 
 
 @cache
+def of_block(block, covariance, d, gaps):
+    """Log marginal likelihoods of some rows at each point of the grid, whatever the prior of partitions."""
+    y = table(d, gaps)[list(block)]
+    return np.array([log_marginal(y, covariance, scale) for scale in np.exp(grid(d)[0])])
+
+
+@cache
 def posterior(prior, covariance, d, gaps=()):
     """Partitions, and the means of the scales and of their logs over all of them."""
-    (_, mass, sigma), (points, weight), y = PRIORS[prior], grid(d), Y[:, :d].copy()
-    for cell in gaps:
-        y[cell] = np.nan
-    of_block = cache(lambda block: np.array([log_marginal(y[list(block)], covariance, scale) for scale in np.exp(points)]))
+    (_, mass, sigma), (points, weight) = PRIORS[prior], grid(d)
     states, logs, whole = list(partitions(N)), [], 0.0
     for labels in states:
         blocks = [tuple(i for i in range(N) if labels[i] == c) for c in range(max(labels) + 1)]
-        joint = np.exp(weight + sum(map(of_block, blocks)) + nrm_log_eppf([len(b) for b in blocks], mass, sigma))
+        joint = np.exp(weight + sum(of_block(b, covariance, d, gaps) for b in blocks) + nrm_log_eppf([len(b) for b in blocks], mass, sigma))
         logs.append(joint.sum())
         whole = whole + joint
     whole = whole / whole.sum()
@@ -72,11 +90,8 @@ def posterior(prior, covariance, d, gaps=()):
 
 
 def run(method, prior, covariance, d, gaps=(), rng=1, **options):
-    y = Y[:, :d].copy()
-    for cell in gaps:
-        y[cell] = np.nan
     missing = {"missing": "marginalize"} if gaps else {}
-    data = pd.DataFrame(y, columns=[f"y{j}" for j in range(d)])
+    data = pd.DataFrame(table(d, gaps), columns=[f"y{j}" for j in range(d)])
     model = nm.Model(" + ".join(data.columns) + " ~ 1", data, prior=PRIORS[prior][0], family=family(covariance, d), **missing)
     return model.fit(method, **({"draws": DRAWS, "tune": 200, "chains": CHAINS, "rng": rng} | options))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 from exact.enumeration import KernelJoint, location_posterior, total_variation
 from exact.priors import Y, log_marginal, regression, states
+from support.cover import only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -22,11 +24,16 @@ AT, WIDTHS = (0.0, 0.5, 1.0), (0.25, 0.5)
 SELDOM = nm.Gibbs(subset=1)  # opens and closes clusters, and does little else
 
 
-def law_and_fit(group, seed, draws=DRAWS):
+@cache
+def law_of(group):
     d = np.abs(np.subtract.outer(AT, AT))
     K = np.stack([np.exp(-(d[:, p] ** 2) / (2 * w**2)) for p in range(len(AT)) for w in WIDTHS], axis=1)
-    law = location_posterior(KernelJoint(K, group, 1.3, 0.0, 81), log_marginal)
-    data = pd.DataFrame({"x": np.array(AT)[group], "y": Y[: len(group)]})
+    return location_posterior(KernelJoint(K, group, 1.3, 0.0, 81), log_marginal)
+
+
+def law_and_fit(group, seed, draws=DRAWS):
+    law = law_of(group)
+    data = pd.DataFrame({"x": np.array(AT)[list(group)], "y": Y[: len(group)]})
     kernel = nm.SquaredExponential(nm.PerAtom(WIDTHS), locations=list(AT))
     fit = regression(data, kernel, nm.DirichletProcess(1.3)).fit([SELDOM], draws=draws, tune=500, chains=CHAINS, rng=seed)
     return total_variation(law, states(fit), deviations=6.0)
@@ -39,10 +46,10 @@ WRONG = {  # what stands in the update, and what takes its place
     "the mass of the cluster": ("value += n * change + ", "value += "),
     "the tail of the masses": ("value -= tau * (mass - exp_any(log_mass) + (scale - exp_any(log_scale)) * mass_side)", "value -= 0.0"),
 }
-BY_DAY = (None, "rows on the side")
+FOUND_SOON = "the tail of the masses"
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in (None, *WRONG)])
+@pytest.mark.parametrize("name", only([None, *WRONG], FOUND_SOON))
 def test_partition_and_locations(monkeypatch, name):
     source = inspect.getsource(sides).replace("from __future__ import annotations", "")
     for old, new in [MANY, WRONG[name]] if name else [MANY]:
@@ -51,14 +58,15 @@ def test_partition_and_locations(monkeypatch, name):
     space = {"__name__": "changed", "__file__": f"{name}.py"}
     exec(source, space)
     monkeypatch.setattr(cycle.sides, "update_sides", space["update_sides"])
-    distance, limit = law_and_fit([0, 1, 2], 3, LENGTH if name else DRAWS)
+    length = {None: DRAWS, FOUND_SOON: max(DRAWS, LENGTH // 5)}.get(name, LENGTH)
+    distance, limit = law_and_fit((0, 1, 2), 3, length)
     assert limit < coarser(0.05), "too few draws to tell"
     assert distance > 1.5 * limit if name else distance < limit, (distance, limit)
 
 
 def test_as_it_is():
-    distance, limit = law_and_fit([0, 1, 2], 3)
-    assert distance < limit < 0.05
+    distance, limit = law_and_fit((0, 1, 2), 3)
+    assert distance < limit < coarser(0.03)
 
 
 def test_only_along_one_number_and_of_gamma_masses():

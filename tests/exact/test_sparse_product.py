@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.length import by_day
+from support.cover import only
+from support.length import by_day, coarser
 from support.sparse_posterior import SparsePosterior
 
 import nrmmix as nm
@@ -69,13 +70,13 @@ TABLES = [log_K((0.0, 1.0), (0.6,)), log_K((1.0, 0.0), (0.5,))]
 CASES = [("gibbs", 0.0, 0.45), ("split_merge", 0.3, None), ("slice", 0.3, 0.45), ("sngp", 0.0, None), ("tree", 0.3, None)]
 
 
-@pytest.mark.parametrize(("method", "sigma", "inclusion"), CASES)
+@pytest.mark.parametrize(("method", "sigma", "inclusion"), only(CASES, CASES[0], CASES[2], CASES[3]))
 def test_partitions_and_codes_against_quadrature(method, sigma, inclusion):
     exact = SparsePosterior(TABLES, log_marginal, sigma=sigma, a0=A0, b0=B0, inclusion=(1.0, 1.0) if inclusion is None else inclusion)
     fit = model(sigma, inclusion).fit(method, draws=by_day(15_000), tune=100, chains=2, rng=3)
     assert compare(fit, exact) < 1.5
     if inclusion is None:  # that of the prior given the codes, which are alike
-        assert abs(fit.draws["inclusion"].mean() - 0.5) < 0.02
+        assert abs(fit.draws["inclusion"].mean() - 0.5) < coarser(0.02)
 
 
 def test_more_codes_than_are_tried_at_once():
@@ -109,18 +110,18 @@ def blank(prior, n=30, q=3, **options):
 PRIORS = [nm.DirichletProcess(nm.Gamma(4, 3)), nm.NGGP(nm.Gamma(4, 3), 0.4), nm.FiniteMixture(6, 1.5), nm.PitmanYor(1.0, 0.3)]
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", only(PRIORS, PRIORS[0], PRIORS[2]), ids=str)
 def test_without_information_clusters_and_codes_have_their_prior(prior):
     made = blank(prior)
     before = made.prior_n_clusters()
-    fit = made.fit("gibbs", draws=4000, tune=200, chains=4, rng=1)
+    fit = made.fit("gibbs", draws=by_day(4000), tune=200, chains=4, rng=1)
     K = fit.draws["n_clusters"]
     error = K.mean(axis=1).std(ddof=1) / 2 + 0.05  # the prior is simulated too
     assert abs(K.mean() - (before.index * before).sum()) < 4 * error
     share = (fit.draws["codes"] > 0).mean(axis=(2, 3))
     assert abs(share.mean() - 0.5) < 4 * (share.mean(axis=1).std(ddof=1) / 2 + 0.005)
     of_code = np.bincount(fit.draws["codes"].ravel(), minlength=45)[1:]
-    assert of_code.min() > 0.9 * of_code.mean() and of_code.max() < 1.1 * of_code.mean()  # each place and width alike
+    assert np.abs(of_code / of_code.mean() - 1).max() < coarser(0.1)  # each place and width alike
 
 
 # ---- mutants
@@ -147,7 +148,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", only(MUTANTS, "masses are not carried"))
 def test_mutants_are_found(monkeypatch, name):
     mutant(monkeypatch, *MUTANTS[name])
     widths = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)

@@ -11,7 +11,7 @@ import pytest
 from exact import priors
 from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
 from exact.priors import log_marginal, regression, states
-from support.cover import by_turns, each_once
+from support.cover import by_turns, each_once, only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -31,7 +31,9 @@ DESIGNS = priors.DESIGNS | {
 }
 
 
-@pytest.mark.parametrize(("design", "sigma", "move"), each_once(DESIGNS, [0.0, 0.3], MOVES))
+@pytest.mark.parametrize(("design", "sigma", "move"), only(
+    each_once(DESIGNS, [0.0, 0.3], MOVES), ("box", 0.3, "restricted Gibbs"),
+))
 def test_partition_and_locations(design, sigma, move):
     data, K, group, kernel = priors.setting(design, DESIGNS)
     fit = regression(data, kernel, priors.nggp(sigma)).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
@@ -39,7 +41,9 @@ def test_partition_and_locations(design, sigma, move):
     priors.compare(fit, location_posterior(KernelJoint(K, group, 1.3, sigma, 161 if K.shape[0] == 2 else 101), log_marginal))
 
 
-@pytest.mark.parametrize(("measure", "move"), each_once(priors.MEASURES, MOVES))
+@pytest.mark.parametrize(("measure", "move"), only(
+    each_once(priors.MEASURES, MOVES), ("finite-2", "sequential"), ("stable", "restricted Gibbs"),
+))
 def test_other_measures(measure, move):
     data, K, group, kernel = priors.setting("se")
     prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
@@ -48,7 +52,7 @@ def test_other_measures(measure, move):
     priors.compare(fit, normalised(list(log_p), list(log_p.values())))
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", only(MOVES, "sequential"))
 def test_widths_of_atoms(move):
     data, _, group, _ = priors.setting("se", DESIGNS)
     d = np.abs(np.subtract.outer([0.0, 1.0], [0.1, 0.8]))
@@ -58,6 +62,7 @@ def test_widths_of_atoms(move):
     priors.compare(fit, location_posterior(KernelJoint(K, group, 1.3, 0.3, 161), log_marginal))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
 def test_in_a_list_with_a_sampled_width(sigma):
     """What `method="split_merge"` stands for and Gibbs alone draw the same law, width included."""

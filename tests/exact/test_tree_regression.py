@@ -13,7 +13,7 @@ import pytest
 from exact import priors
 from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
 from exact.priors import Y, log_marginal, regression, states
-from support.cover import each_once
+from support.cover import each_once, only
 from support.global_moves import GlobalMoves
 from support.length import by_day, coarser
 
@@ -39,7 +39,9 @@ def law_of(design, sigma):
     return location_posterior(KernelJoint(K, group, 1.3, sigma, 161), log_marginal)
 
 
-@pytest.mark.parametrize(("design", "sigma", "move"), each_once(DESIGNS, [0.0, 0.3], MOVES))
+@pytest.mark.parametrize(("design", "sigma", "move"), only(
+    each_once(DESIGNS, [0.0, 0.3], MOVES), ("se", 0.0, "blocks"), ("box", 0.3, "scan"),
+))
 def test_partition_and_locations(design, sigma, move):
     data, _, _, kernel = priors.setting(design, DESIGNS)
     fit = regression(data, kernel, priors.nggp(sigma)).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
@@ -48,7 +50,9 @@ def test_partition_and_locations(design, sigma, move):
     priors.compare(fit, law_of(design, sigma), 0.09)
 
 
-@pytest.mark.parametrize(("measure", "move"), each_once(priors.MEASURES, MOVES))
+@pytest.mark.parametrize(("measure", "move"), only(
+    each_once(priors.MEASURES, MOVES), ("finite-3", "both, and Gibbs"),
+))
 def test_other_measures(measure, move):
     data, K, group, kernel = priors.setting("se")
     prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
@@ -57,6 +61,7 @@ def test_other_measures(measure, move):
     priors.compare(fit, normalised(list(log_p), list(log_p.values())), 0.09)
 
 
+@pytest.mark.nightly
 def test_a_category_and_a_number():
     """The guide has a coordinate for each level."""
     data = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"], "y": Y[:4]})

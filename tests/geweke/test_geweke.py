@@ -255,6 +255,7 @@ def test_values_drawn_beside_their_limits_are_found():
 LIMIT = stats.t(CHAINS - 1).isf(1e-4)  # 4.88: two-sided 2e-4 of each z-score
 
 
+@pytest.mark.nightly
 def test_a_biased_sampler_is_found():
     found = run(model_of(PRIORS["DP"], None), max(2500, ITERATIONS), BiasedGibbs())
     assert max(abs(z) for z in found.values()) > 1.5 * LIMIT

@@ -22,11 +22,25 @@ def each_once(*axes: Iterable[Any]) -> list[Any]:
     ]
 
 
+def only(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """Cases for `pytest.mark.parametrize`, of which those in `kept` run by day; all others are marked `nightly`."""
+    made = [_made(case) for case in cases]
+    wanted = [_made(case).values for case in kept]
+    if unknown := [values for values in wanted if values not in [case.values for case in made]]:
+        raise ValueError(f"there are no cases {unknown}.")
+    return [pytest.param(*case.values, marks=() if case.values in wanted else pytest.mark.nightly, id=case.id) for case in made]
+
+
+def _made(case: Any) -> Any:
+    """A case as a `pytest.param`: of a tuple, each of its values."""
+    return case if hasattr(case, "marks") else pytest.param(*(case if isinstance(case, tuple) else (case,)))
+
+
 def by_turns(cases: Iterable[Any], of: int = 2, first: int = 0) -> list[Any]:
     """Cases for `pytest.mark.parametrize`, each a value, a tuple of values or a `pytest.param`: every `of`-th.
 
     The others are marked `nightly`; those that are marked already do not count.
     """
-    made = [case if hasattr(case, "marks") else pytest.param(*(case if isinstance(case, tuple) else (case,))) for case in cases]
+    made = [_made(case) for case in cases]
     turns = itertools.count()
     return [case if case.marks or next(turns) % of == first else pytest.param(*case.values, marks=pytest.mark.nightly) for case in made]

@@ -1,8 +1,8 @@
-"""How long tests of samplers run: by day a quarter of their full length, by night all of it."""
+"""How long tests of samplers run: by day a tenth of their full length, by night all of it."""
 
 import os
 
-SHARE = float(os.environ.get("NRMMIX_TEST_LENGTH", "0.25"))
+SHARE = float(os.environ.get("NRMMIX_TEST_LENGTH", "0.1"))
 
 
 def by_day(full: int) -> int:
