@@ -21,7 +21,12 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", ["nrmmix", *MODULES])
+LONG = ("results.variational_regression", "plots.effects", "results.mcmc", "results.clustering", "results.base")  # of seconds
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.nightly if name.removeprefix("nrmmix.") in LONG else ()) for name in ("nrmmix", *MODULES)
+])
 def test_examples(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, extraglobs={"np": np}, optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -49,6 +54,13 @@ def test_fit_explains_every_argument():
 OPENINGS = ("By", "For", "From", "How", "In", "Of", "That", "The same", "To", "What", "When", "Where", "Which", "With")
 
 
+@pytest.fixture(scope="module")
+def trees():
+    """Every file of the package, parsed."""
+    files = sorted(Path(nrmmix.__file__).parent.rglob("*.py"))
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in files]
+
+
 def first_lines(node: ast.AST, within: str) -> Iterator[tuple[str, str]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
@@ -60,10 +72,9 @@ def first_lines(node: ast.AST, within: str) -> Iterator[tuple[str, str]]:
             yield from first_lines(child, within)
 
 
-def test_first_lines_are_a_verb_or_a_noun_with_its_object():
+def test_first_lines_are_a_verb_or_a_noun_with_its_object(trees):
     found = []
-    for path in sorted(Path(nrmmix.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in trees:
         lines = [(path.name, (ast.get_docstring(tree) or "-").splitlines()[0]), *first_lines(tree, path.name)]
         found += [(name, line) for name, line in lines if line.startswith(tuple(f"{word} " for word in OPENINGS))]
     assert found == []
@@ -81,11 +92,11 @@ def torn_rows(text: str) -> Iterator[str]:
             yield line
 
 
-def test_tables_in_docstrings_keep_to_their_columns():
+def test_tables_in_docstrings_keep_to_their_columns(trees):
     assert list(torn_rows("=== ==\na   b\nabcd e\n=== ==\n\nabcdefg")) == ["abcd e"]
     found, tables = [], 0
-    for path in sorted(Path(nrmmix.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees:
+        for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
                 tables += re.search(r"^=+( +=+)+$", text, re.MULTILINE) is not None
                 found += [(path.name, row) for row in torn_rows(text)]

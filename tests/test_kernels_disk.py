@@ -6,6 +6,7 @@ import time
 
 import pytest
 from numba.core import event
+from support.cover import by_turns
 from support.processes import subprocess_of
 
 from nrmmix.cli import compiling as warmup
@@ -88,7 +89,7 @@ def run(tmp_path):
 
 
 @compiled
-@pytest.mark.parametrize("way", ["full", "full for code"])
+@pytest.mark.parametrize("way", ["full", pytest.param("full for code", marks=pytest.mark.nightly)])
 def test_a_full_folder_costs_the_time_of_compiling(run, way):
     assert run(way) == run(way) == (6.0, 0, True, "No_space_left_on_device")
     assert run() == (6.0, 0, True)
@@ -96,10 +97,10 @@ def test_a_full_folder_costs_the_time_of_compiling(run, way):
 
 
 @compiled
-@pytest.mark.parametrize(("suffix", "harm", "name"), [
-    ("nbi", b"", "scaled"), ("nbi", b"no pickle", "halved"), ("nbi", "cut", "scaled"), ("nbi", "folder", "halved"),
-    ("nbc", b"", "halved"), ("nbc", b"no pickle", "scaled"), ("nbc", "cut", "halved"), ("nbc", "folder", "scaled"),
-])
+@pytest.mark.parametrize(("suffix", "harm", "name"), by_turns([
+    ("nbi", "cut", "scaled"), ("nbi", b"", "scaled"), ("nbi", b"no pickle", "halved"), ("nbi", "folder", "halved"),
+    ("nbc", b"no pickle", "halved"), ("nbc", b"", "halved"), ("nbc", "cut", "scaled"), ("nbc", "folder", "scaled"),
+], 4))
 def test_broken_files_are_made_anew(run, tmp_path, suffix, harm, name):
     run()
     (file,) = (tmp_path / "cache").rglob(f"module.{name}*.{suffix}")
@@ -124,6 +125,7 @@ def test_code_of_another_version_is_not_taken(run, tmp_path):
     assert run() == (150.0, 2, True)
 
 
+@pytest.mark.nightly
 @compiled
 def test_code_beside_the_package_serves_those_who_may_only_read_it(run, tmp_path):
     assert run("beside", "read only", **NOWHERE) == (6.0, 0, False)

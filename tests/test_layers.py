@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,7 @@ KNOWS_KINDS = ("nrmmix.kernels.core.state", "nrmmix.kernels.measure.", "nrmmix.m
 KNOWS_JOINT = ("nrmmix.kernels.core.state", "nrmmix.kernels.measure.", PACKS)
 
 
+@cache
 def mentioned(path: Path) -> set[str]:
     """Names that a module uses, and `location_probability.shape`, which asks whether there are locations."""
     found = set()

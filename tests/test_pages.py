@@ -47,13 +47,13 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
-SHORT = ("formulas", "priors")
+SHORT = (pytest.param("formulas", marks=pytest.mark.nightly), "priors")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_vignettes_run(name, tmp_path):
-    """The two short ones; all of them by night, and by `make docs`."""
+    """The shortest by day; all of them by night, and by `make docs`."""
     assert run(ROOT / "vignettes" / f"{name}.py", tmp_path).stat().st_size > 1000
 
 

@@ -130,7 +130,7 @@ def test_a_family_and_a_move_as_the_recipes_say(tree):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_form_of_the_package_is_kept(tree):
     chosen = "not saved_fit or Backwards"  # fits of all others take long without the compiler
     printed = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *FORM)
