@@ -68,10 +68,14 @@ def test_a_checkpoint_changes_no_number(fit, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["run.npz"]
 
 
-def test_a_fit_goes_on_wherever_it_was_stopped(fit, tmp_path, monkeypatch):
+STOPS = 2, 5, 50, 150, 250, 350, 450, 550, 700, 1000
+
+
+@pytest.mark.parametrize("stops", [STOPS[::3], pytest.param(STOPS, marks=pytest.mark.nightly)], ids=["a few times", "often"])
+def test_a_fit_goes_on_wherever_it_was_stopped(stops, fit, tmp_path, monkeypatch):
     """In births, merges, trials without a component: at many places."""
     seen = set()
-    for visits in (2, 5, 50, 150, 250, 350, 450, 550, 700, 1000):
+    for visits in stops:
         path = tmp_path / f"{visits}.npz"
         done = stopped_after(visits, path, monkeypatch)
         seen.add(path.exists())

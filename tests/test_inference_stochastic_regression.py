@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.inference.variational_regression import run
@@ -41,8 +42,11 @@ def same(fit, other):
         assert all(np.array_equal(getattr(one, name), getattr(two, name)) for name in ("N", "s", "A", "codes"))
 
 
-@pytest.mark.parametrize("executor", [None, 2, "threads"])
-@pytest.mark.parametrize("data", [HERE, PARTS], ids=["memory", "parts"])
+def named(value):
+    return "parts" if value is PARTS else "memory" if value is HERE else str(value)
+
+
+@pytest.mark.parametrize(("data", "executor"), each_once([HERE, PARTS], [None, 2, "threads"]), ids=named)
 def test_neither_sources_nor_workers_change_a_bit(fit, data, executor):
     found = fitted(data, executor=executor)
     same(fit, found)
@@ -74,7 +78,7 @@ def test_other_formulas_and_batches(formula, batches):
     assert np.isfinite(fit.log_density(NEW)).all()
 
 
-@pytest.mark.parametrize("kappa", [0.5, 0.7, 1.0])
+@pytest.mark.parametrize("kappa", by_turns([0.5, 0.7, 1.0], 3, 1))
 def test_ends_near_coordinate_ascent(kappa):
     full = nm.fit("y ~ x + t + g", HERE, method=nm.VB(starts=1, components=15), rng=1)
     found = fitted(starts=1, passes=30, kappa=kappa, round_size=1)

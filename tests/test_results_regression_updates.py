@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 
@@ -15,7 +16,7 @@ TABLE = pd.DataFrame({"x": RNG.uniform(-2, 2, N), "t": RNG.standard_normal(N).ro
 TABLE["y"] = np.sin(2 * TABLE["x"]) + np.where(TABLE["g"] == "a", 1.5, 0) + np.where(TABLE["x"] > 0, 0.4, 0.1) * RNG.standard_normal(N)
 TABLE.loc[[0, 1], "x"], TABLE.loc[[0, 1], "t"] = [-2.0, 2.0], [-2.0, 2.0]
 OLD, NEW, TEST = TABLE[:400], TABLE[400:700].reset_index(drop=True), TABLE[700:]
-METHOD = nm.MemoizedVB(batches=4, starts=2, passes=8, components=25)
+METHOD = nm.MemoizedVB(batches=4, starts=2, passes=5, components=25)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +78,11 @@ def test_fits_whose_rows_are_gone(tmp_path):
         more.log_density()
 
 
-@pytest.mark.parametrize(("formula", "options"), [
+@pytest.mark.parametrize(("formula", "options"), by_turns([
     ("y ~ x", {}), ("y ~ g", {}), ("y + t ~ x", {}), ("y ~ x + g", {"family": {"y": nm.Regression("0 + x")}}),
     ("y ~ x", {"family": nm.Regression("1 + x", shrinkage=None)}), ("y ~ x", {"kernel": nm.Laplace(0.1)}),
     ("k ~ x + g", {"family": nm.Poisson()}), ("y ~ x + t", {"family": nm.Hurdle(nm.Regression("1 + t"))}),
-], ids=str)
+], 2, 1), ids=str)
 def test_other_models(formula, options, tmp_path):
     least = 0.0 if "Hurdle" in str(options) else -np.inf
     old, new = (one.assign(k=np.round(np.exp(one["y"])), y=one["y"].clip(lower=least)) for one in (OLD, NEW))
@@ -100,7 +101,10 @@ def test_what_was_left_out_of_the_first_rows_stays_out(tmp_path):
     assert np.median(np.abs(more.predict(TEST)["estimate"] - np.sin(2 * TEST["x"]) - 1.5 * (TEST["g"] == "a"))) < 0.3  # noise of 0.4 or so
 
 
-METHODS = ["vb", "stochastic_vb", nm.VB(starts=2, combine="best"), nm.MemoizedVB(starts=2, combine="equal")]
+METHODS = [
+    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("vb", "stochastic_vb")),
+    nm.StochasticVB(starts=1, passes=3), nm.VB(starts=2, combine="best"), nm.MemoizedVB(starts=2, combine="equal"),
+]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
