@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from support.length import by_day
 
 import nrmmix as nm
 from nrmmix.kernels import chain
@@ -205,14 +206,14 @@ def test_posterior_moments_of_a_partition():
     for kind in ("own", "shared"):
         model, data, state = started(kind, 7)
         found = {p.name: p for p in model.blocks.cluster_parameters(state.stat, 3, model.packed)[0]}
-        draws, rng = np.empty((40_000, 4, 3)), np.random.default_rng(8)
+        draws, rng = np.empty((by_day(40_000), 4, 3)), np.random.default_rng(8)
         for one in draws:
             redraw(data, state, rng)
             redraw_shared(data, state, rng)
             one[:] = state.stat[:4, :3]
         draws[:, 2:] = 1 / np.sqrt(draws[:, 2:])
         for j, name in enumerate(("mean y1", "mean y2", "sd y1", "sd y2")):
-            batches = draws[:, j].reshape(40, 1000, 3).mean(axis=1)
+            batches = draws[:, j].reshape(40, -1, 3).mean(axis=1)
             error = batches.std(axis=0, ddof=1) / math.sqrt(40)
             if name == "sd y2" and kind == "own":  # of a heavy tail: an infinite variance under the prior of shape 0.7
                 continue

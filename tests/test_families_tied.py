@@ -40,7 +40,7 @@ def test_groups_are_found_by_every_method(method):
 
 
 @pytest.mark.filterwarnings("ignore:.*")
-@pytest.mark.parametrize("d", [1, 5, 12])
+@pytest.mark.parametrize("d", [1, 5, pytest.param(12, marks=pytest.mark.nightly)])
 def test_one_lump_is_one_cluster(d):
     y = np.random.default_rng(d).normal(size=(120, d)) @ np.random.default_rng(1).normal(size=(d, d))
     found = nm.fit(None, y, family=TIED, draws=100, tune=150, chains=2, rng=1)
@@ -95,7 +95,7 @@ def test_predictions_agree_with_one_another(fit):
     joint = fit.log_density(new)
     marginal = fit.log_density(new.assign(b=np.nan))
     assert np.isfinite(joint).all() and (joint < marginal).all()
-    simulated = fit.simulate(new.iloc[[0]], 4000, rng=1).to_numpy()
+    simulated = fit.simulate(new.iloc[[0]], 1000, rng=1).to_numpy()
     assert np.allclose(simulated.mean(axis=0), Y.mean(axis=0), atol=0.5)
     given = fit.predict(new[["a"]].iloc[[1]], "quantile", given=["a"], q=[0.5])["estimate"].to_numpy()
     assert abs(given[0] - (1.0 + 0.6 * (new["a"].iloc[1] - 7.0))) < 0.6
@@ -166,6 +166,7 @@ def test_whole_weights_repeat_rows():
     np.testing.assert_array_equal(one.draws["covariance"], other.draws["covariance"])
 
 
+@pytest.mark.nightly
 def test_of_the_command_line(tmp_path):
     TABLE.to_csv(tmp_path / "table.csv", index=False)
     command = [sys.executable, "-m", "nrmmix", "fit", "a + b ~ 1", "--data", str(tmp_path / "table.csv"), "--family", "tied"]

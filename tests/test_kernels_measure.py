@@ -14,6 +14,7 @@ from scipy import stats
 from scipy.special import logsumexp
 from support.cover import by_turns
 from support.frequencies import MIN_P, chi_square
+from support.length import by_day
 from support.models import mixture, regression
 from support.states import check_columns, copy_of, point_of, problem_of, random_point, restore, started
 
@@ -310,7 +311,7 @@ def test_slice_v_draws(group):
     n_g = float((problem.group == group).sum())
     rng = np.random.default_rng(1)
     x, draws = 0.0, []
-    for _ in range(12_000):
+    for _ in range(by_day(12_000)):
         x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, rng)
         draws.append(x)
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
@@ -334,7 +335,7 @@ def test_slice_hyper_draws(case):
     problem, point = problem_of(model, data), point_of(state)
     state.step[which] = 0.2 if case == "width-short" else state.step[which]  # as it may have been learnt
     rng = np.random.default_rng(2)
-    draws = np.empty(12_000)
+    draws = np.empty(by_day(12_000))
     updates = {layout.Hyper.MASS: hyper.update_mass, layout.Hyper.SIGMA: hyper.update_sigma, layout.Hyper.WIDTH: hyper.update_widths}
     for t in range(len(draws)):
         step(updates[which], data, state, rng)
@@ -388,7 +389,7 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
     _, data, state = two_groups(regions)
     assert len(regions_of(state, data)) == regions
     rng = np.random.default_rng(3)
-    draws = np.empty((20_000, 2))
+    draws = np.empty((by_day(20_000), 2))
     for t in range(len(draws)):
         if moves_of_v != "levels":
             draw_v(data, state, rng)
@@ -414,7 +415,7 @@ def test_rescale_draws(groups):
     state.scratch.region[:] = ~np.isin(np.arange(5), groups)  # those of region 0 are rescaled
     count = len(np.unique(state.scratch.region))
     rng = np.random.default_rng(4)
-    log_c = np.empty((12_000, 5))
+    log_c = np.empty((by_day(12_000), 5))
     for t in range(len(log_c)):
         auxiliary.gather_regions(data, state, count)
         nrm.exponents(state, state.scratch.by_location[1])

@@ -124,7 +124,7 @@ def test_lines_are_hardly_worse_with_squares_and_products_than_without():
     mean = 2.0 * x[:, 1]
     table = pd.DataFrame(x, columns=list("abc")).assign(y=mean + rng.normal(size=400))
     with warnings.catch_warnings(action="ignore"):
-        fit = nm.fit("y ~ a + b + c", table[:60], draws=200, tune=200, chains=2, rng=1, progress=False)
+        fit = nm.fit("y ~ a + b + c", table[:60], draws=100, tune=100, chains=2, rng=1, progress=False)
     error = fit.predict(table[60:])["estimate"].to_numpy() - mean[60:]
     lines = np.c_[np.ones(400), x]
     all_terms = np.c_[lines, x**2, x[:, [0, 0, 1]] * x[:, [1, 2, 2]]]

@@ -161,7 +161,7 @@ def test_a_covariate_far_away_takes_no_resolution_from_the_others(formula):
     wild = pd.concat([data, pd.DataFrame({"x": [-999.0], "z": [0.5], "y": [0.0]})], ignore_index=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = nm.fit(formula, wild, family=nm.Gaussian(), **RUN)
+        fit = nm.fit(formula, wild, family=nm.Gaussian(), **RUN | {"draws": 100, "tune": 150})
     assert any("covariates are scaled by the other rows" in str(one.message) for one in caught)
     mean = fit.predict(data.drop(columns="y"))["estimate"]
     assert np.sqrt(np.mean((mean - np.sin(9 * x)) ** 2)) < 0.2
@@ -350,7 +350,7 @@ def test_summaries_say_what_a_fit_expects_where_no_value_is():
     share = 1 / (1 + np.exp(-2 * x))
 
     def said(formula, data):
-        return " ".join(nm.fit(formula, data, **RUN).summary().as_text().split())
+        return " ".join(nm.fit(formula, data, **RUN | {"draws": 100, "tune": 150}).summary().as_text().split())
 
     skewed = np.exp(2 * own.normal(size=200))
     for formula, data, words in (
