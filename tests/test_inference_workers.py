@@ -53,7 +53,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.nightly if name == "auto" else ()) for name in RUNS])
 def test_a_cluster_changes_no_bit(name, client):
     model, run = RUNS[name]
     run = {"chains": 3, "rng": 4} | run
@@ -63,10 +63,10 @@ def test_a_cluster_changes_no_bit(name, client):
 
 
 def test_a_worker_that_dies_changes_no_bit(client):
-    model, run = motorcycle(), {"draws": 2000, "tune": 500, "chains": 2, "rng": 1}
+    model, run = motorcycle(), {"draws": 800, "tune": 200, "chains": 2, "rng": 1}
     wanted = model.fit(**run)
     victim = next(iter(client.run(os.getpid).values()))
-    killer = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
+    killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
     killer.start()
     same(wanted, model.fit(**run, cores=client))
     killer.join()
@@ -76,7 +76,7 @@ def test_a_worker_that_dies_changes_no_bit(client):
 def test_a_limit_of_time_and_an_extension(client):
     model = motorcycle()
     model.fit(draws=1, tune=1, chains=2, rng=1, cores=client)  # workers that are busy otherwise load kernels longer than a second
-    begun = model.fit(draws=10**6, tune=20, chains=2, rng=1, time_limit=2.0, cores=client)
+    begun = model.fit(draws=10**6, tune=20, chains=2, rng=1, time_limit=0.8, cores=client)
     assert begun.interrupted and begun.run.stopped == "time limit" and begun.draws.n_draws > 0
     whole, longer = model.fit(draws=begun.draws.n_draws + 20, tune=20, chains=2, rng=1), begun.extend(20, cores=client)
     for name in whole.draws:
@@ -100,6 +100,7 @@ def test_what_is_no_worker_is_refused(client):
         galaxy().fit(cores="threads")
 
 
+@pytest.mark.nightly
 def test_a_client_that_is_closed_is_refused():
     distributed = pytest.importorskip("distributed", reason="dask.distributed has the clusters")
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.posterior.predict.functionals import with_band
@@ -33,7 +34,7 @@ def checked(table):
     return (table["upper"] - table["lower"]).to_numpy()
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("prior", by_turns(PRIORS, 5, 1))
 def test_bands_widen_with_the_distance(two_stretches, prior):
     """Of means of lines; the prior mean, where bands ended before, is an end of none."""
     fit = nm.fit("y ~ x", two_stretches, prior=PRIORS[prior], **RUN)
@@ -59,14 +60,18 @@ def test_constant_components_have_the_spread_of_the_prior_far_away(two_stretches
     assert (width[2:] > 3 * width[0]).all()
 
 
+@pytest.fixture(scope="module")
+def of_two_methods(two_stretches):
+    return nm.fit("y ~ x", two_stretches, **RUN), nm.fit("y ~ x", two_stretches, method="vb", rng=1)
+
+
 @pytest.mark.parametrize(("kind", "options"), [
     ("mean", {}), ("quantile", {"q": [0.001, 0.1, 0.5, 0.999]}), ("density", {"at": [-50.0, 0.0, 5.0, 40.0]}),
     ("cdf", {"at": [-50.0, 0.0, 5.0, 40.0]}), ("exceedance", {"at": [-50.0, 0.0, 5.0, 40.0]}),
 ])
-def test_every_kind_holds_its_estimate(two_stretches, kind, options):
+def test_every_kind_holds_its_estimate(of_two_methods, kind, options):
     """At rows too, and in differences; with few draws, of which an estimate is hardly ever between the extremes of quantiles."""
-    for method in ("auto", "vb"):
-        fit = nm.fit("y ~ x", two_stretches, method=method, **(RUN if method == "auto" else {"rng": 1}))
+    for fit in of_two_methods:
         for draws in (3, 100):
             width = checked(fit.predict({"x": [0.5, 2.5, 8.0, 100.0]}, kind, draws=draws, **options))
             assert (width > 0).any()
@@ -116,7 +121,7 @@ def pairs():
 
 
 @pytest.mark.parametrize("method", ["gibbs", "memoized_vb"])
-@pytest.mark.parametrize("prior", ["gamma", "NGGP", "finite"])
+@pytest.mark.parametrize("prior", ["gamma", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("NGGP", "finite"))])
 def test_given_what_is_far_away(pairs, method, prior):
     """Joint Gaussian components: the band of one response widens with the distance of the other, and does not end at its prior mean."""
     if method == "memoized_vb" and prior != "gamma":
@@ -130,7 +135,7 @@ def test_given_what_is_far_away(pairs, method, prior):
         checked(fit.predict({"a": [2.0, 60.0]}, kind, given="a", draws=60, **options))
 
 
-@pytest.mark.parametrize("family", ["blocks", "semiconjugate", "over x"])
+@pytest.mark.parametrize("family", [pytest.param("blocks", marks=pytest.mark.nightly), "semiconjugate", "over x"])
 def test_given_in_other_models(pairs, family):
     if family == "over x":
         fit = nm.fit("a + b ~ x", pairs, family=nm.Gaussian(), **RUN)

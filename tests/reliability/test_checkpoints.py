@@ -20,7 +20,7 @@ from support.cover import each_once
 import nrmmix as nm
 from nrmmix.common import files
 
-RUN = {"draws": 300, "tune": 60, "chains": 2, "rng": 4}
+RUN = {"draws": 150, "tune": 40, "chains": 2, "rng": 4}
 DATA = nm.datasets
 MODELS = {
     "mixture": ("velocity_km_s ~ 1", DATA.load_galaxy, {}),
@@ -71,7 +71,7 @@ def test_a_run_of_its_own_length_goes_on_too(models, tmp_path):
     model, path, stopped = models["mixture"], tmp_path / "run.npz", 0
     run = {"tune": 200, "rng": 3}
     whole = model.fit(**run)
-    for seconds in (0.15, 0.3, 0.45, 0.6):
+    for seconds in (0.15, 0.4):
         timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
         usual = signal.signal(signal.SIGINT, lambda *_: None)  # for one that comes too late
         timer.start()

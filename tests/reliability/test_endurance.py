@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reliability.amount import note, times
+from support.cover import by_turns
 
 import nrmmix as nm
 
@@ -43,7 +44,9 @@ def test_chains_on_ten_thousand_rows_have_flat_memory(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="paths are those of POSIX")
-@pytest.mark.parametrize("places", [{"HOME": "/nonexistent"}, {"HOME": "/nonexistent", "NUMBA_CACHE_DIR": "/proc/none"}, {"HOME": None}])
+@pytest.mark.parametrize("places", by_turns([
+    {"HOME": "/nonexistent", "NUMBA_CACHE_DIR": "/proc/none"}, {"HOME": "/nonexistent"}, {"HOME": None},
+], 3))
 def test_places_that_cannot_be_written_to_cost_no_fit(places, tmp_path):
     """Compiled code that cannot be kept is compiled anew, and pictures are drawn; here without compilation, for it takes long."""
     environment = {name: value for name, value in (os.environ | places).items() if value is not None and name != "MPLCONFIGDIR"}

@@ -38,6 +38,7 @@ def test_a_fit_without_arguments_agrees(galaxy):
     assert same(fit, galaxy.fit(rng=1, draws=fit.draws.n_draws, thin=fit.thin)), "it is a run of so many draws, thinned"
 
 
+@pytest.mark.nightly
 def test_python_and_shell_have_one_default(galaxy, tmp_path, capsys):
     path = tmp_path / "fit.npz"
     assert main(["fit", "velocity_km_s ~ 1", "--data", "galaxy", "--seed", "1", "--save", str(path)]) == 0
@@ -75,8 +76,8 @@ def test_a_run_of_few_draws_goes_on_until_they_agree(galaxy):
 def test_what_ended_a_run_of_so_many_draws(galaxy):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nm.ConvergenceWarning)
-        fit = galaxy.fit(rng=1, tune=10, draws=10**6, time_limit=1.0)
-    assert "The time limit of 1 s ended sampling before the goal." in said(fit)
+        fit = galaxy.fit(rng=1, tune=10, draws=10**6, time_limit=0.3)
+    assert "The time limit of 0.3 s ended sampling before the goal." in said(fit)
     few = galaxy.fit(rng=1, tune=10**8, draws=10, time_limit=0.2)
     assert said(few).startswith("Convergence cannot be judged from 0 draws a chain. The time limit of 0.2 s ended")
 
@@ -110,6 +111,7 @@ def test_the_remedy_is_a_call_that_works(galaxy):
     assert converged(scope["fit"].diagnostics())
 
 
+@pytest.mark.nightly
 def test_the_remedy_of_the_shell_is_a_command_that_works(tmp_path, capsys):
     path = tmp_path / "fit.npz"
     fit = ["fit", "velocity_km_s ~ 1", "--data", "galaxy", "--draws", "100", "--tune", "50", "--seed", "1"]

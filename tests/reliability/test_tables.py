@@ -188,7 +188,7 @@ def test_a_broken_stderr_costs_no_fit(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="streams are closed by the shell")
-@pytest.mark.parametrize(("shell", "status"), by_turns([(">/dev/full", 1), ("2>&-", 0), ("| true", 0), (">&-", 0), ("2>/dev/full", 0)], 4))
+@pytest.mark.parametrize(("shell", "status"), by_turns([(">/dev/full", 1), ("2>&-", 0), ("| true", 0), (">&-", 0), ("2>/dev/full", 0)], 5))
 def test_streams_that_the_shell_closes_cost_no_fit(tmp_path, shell, status):
     path = tmp_path / "fit.npz"
     command = f'{sys.executable} -m nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful {" ".join(SMALL)} --save {path} {shell}'
@@ -199,14 +199,14 @@ def test_streams_that_the_shell_closes_cost_no_fit(tmp_path, shell, status):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is full is that of Linux")
-@pytest.mark.parametrize(("given", "status", "said"), [
+@pytest.mark.parametrize(("given", "status", "said"), by_turns([
     ("fit y --data nowhere.csv 2>/dev/full", 2, ""),
     ("fit --mystery 2>/dev/full", 2, ""),
     ("--version 2>/dev/full", 0, ""),
     ("datasets >/dev/full", 1, "nrmmix: error: [Errno 28] No space left on device\n"),
     ("--help >/dev/full", 1, "nrmmix: error: [Errno 28] No space left on device\n"),
     ("datasets >/dev/full 2>/dev/full", 1, ""),
-])
+], 4))
 def test_the_status_is_that_of_the_command_where_a_disk_is_full(given, status, said):
     held = os.environ | {"PYTHONUNBUFFERED": ""}
     done = subprocess.run(f"{sys.executable} -m nrmmix {given}", shell=True, capture_output=True, text=True, env=held, check=False)
