@@ -197,6 +197,7 @@ def test_an_autocorrelation_by_hand():
     assert found[:3] == [1.0, pytest.approx(-199 / 200), pytest.approx(198 / 200)]
 
 
+@pytest.mark.nightly
 def test_figures_of_the_tree_paper(monkeypatch, tmp_path):
     from benchmarks import record, tree_figures
 

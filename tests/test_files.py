@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.cli import main
@@ -48,7 +49,7 @@ def plain():
     return {formula: nm.fit(formula, DATA, **RUN).draws["log_joint"] for formula in ("y ~ 1", "y ~ x + g", "y ~ bs(x, df=4)")}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", by_turns(KINDS, 3))
 def test_chains_of_a_file_that_fits_are_those_of_its_table(folder, plain, kind):
     if not (folder / kind).exists():
         pytest.skip("needs pyarrow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.chains import same_draws
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.inference.mcmc import start as starts
@@ -19,7 +20,9 @@ def groups(n, d, seed=3):
     return rng.normal(size=(n, d)) + 8.0 * rng.integers(0, 3, n)[:, None]
 
 
-@pytest.mark.parametrize(("n", "d", "covariance"), [(60, 10, "full"), (100, 15, "diagonal"), (60, 20, "diagonal"), (120, 6, "full")])
+@pytest.mark.parametrize(("n", "d", "covariance"), by_turns([
+    (60, 10, "full"), (100, 15, "diagonal"), (60, 20, "diagonal"), (120, 6, "full"),
+]))
 def test_one_lump_is_found_from_every_end(n, d, covariance):
     """Rows that enter one by one stay each alone in many dimensions, hundreds of nats below one cluster, and chains then agree on it."""
     model = nm.Model(data=noise(n, d), family=nm.Gaussian(covariance))
@@ -28,7 +31,7 @@ def test_one_lump_is_found_from_every_end(n, d, covariance):
         assert (fit.draws["n_clusters"].mean(axis=1) < 1.5).all(), init
 
 
-@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("d", by_turns([2, 5]))
 def test_groups_are_found_from_every_end(d):
     """Powers of the likelihood melt what is frozen, and groups that the data part come back."""
     model = nm.Model(data=groups(150, d))

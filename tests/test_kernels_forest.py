@@ -12,6 +12,7 @@ import pytest
 from exact import marginals
 from naive.trees import Trees, log_product_form
 from scipy.sparse import csr_array
+from support.cover import by_turns
 from support.forests import Case, check, check_free, shape_of
 from support.processes import subprocess_of
 
@@ -172,7 +173,7 @@ def test_joined_trees(name):
     assert trees.log_d(case.forest, root) == pytest.approx(case.trees.log_d(tree_a, tree_b), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", by_turns(CASES, 3))
 def test_subtrees_taken_out_and_put_back(name):
     case, rng = CASES[name](), np.random.default_rng(5)
     root, tree = grown(case, rng.permutation(case.n))
@@ -273,6 +274,7 @@ test_subtrees_taken_out_and_put_back("gaussian")
 '''
 
 
+@pytest.mark.nightly
 def test_without_compilation():
     """The same in plain Python, which checks every index."""
     subprocess_of(PLAIN, NUMBA_DISABLE_JIT="1")

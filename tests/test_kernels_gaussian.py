@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.stats import multivariate_normal
+from support.cover import by_turns
 from support.frequencies import MIN_P
 from support.models import far_away, gaussian, mixture, regression
 from support.states import check_columns, problem_of, started
@@ -221,7 +222,7 @@ def test_gaussian_chain_rule(d):
     assert total == pytest.approx(naive.log_marginal(model.frame.response, problem_of(model, data).base), rel=1e-11)
 
 
-@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("d", by_turns(DIMENSIONS, 2, 1))
 @pytest.mark.parametrize("size", [0, 9])
 def test_gaussian_posterior_draws(d, size):
     model = mixture(max(size, 2), d, seed=d, family=gaussian(d, np.random.default_rng(d), r=0.8, nu=d + 8.0))

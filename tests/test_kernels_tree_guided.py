@@ -474,6 +474,7 @@ from test_kernels_tree_guided import MOVES, PRIORS, chain, check_columns, mixed,
 ''' + STEPS + "print(digest_of_steps())"
 
 
+@pytest.mark.nightly
 def test_without_compilation():
     """The same steps in plain Python, which checks every index."""
     space = dict(globals())

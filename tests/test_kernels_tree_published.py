@@ -257,6 +257,7 @@ for name, move in MOVES.items():
 '''
 
 
+@pytest.mark.nightly
 def test_without_compilation():
     """The same in plain Python, which checks every index."""
     subprocess_of(PLAIN, NUMBA_DISABLE_JIT="1")

@@ -13,6 +13,7 @@ import pytest
 from exact.enumeration import KernelJoint, nrm_log_eppf, partitions
 from scipy import integrate, stats
 from scipy.special import betaln, digamma, gammaln
+from support.cover import by_turns
 from support.frequencies import chi_square
 
 import nrmmix as nm
@@ -86,7 +87,7 @@ def log_moment(mass, k):
 
 
 @pytest.mark.parametrize("mass", MASSES, ids=str)
-@pytest.mark.parametrize(("n", "k", "sigma"), [(1, 1, 0.3), (30, 4, 0.0), (30, 30, 0.6), (2000, 700, 0.9)])
+@pytest.mark.parametrize(("n", "k", "sigma"), by_turns([(1, 1, 0.3), (30, 4, 0.0), (30, 30, 0.6), (2000, 700, 0.9)]))
 def test_integral_over_u_and_mass(mass, n, k, sigma):
     out = np.empty(1)
     log_integrals(float(n), np.array([float(k)]), cluster_laws.mass_row(mass, sigma, 1.0), sigma, 0.0, out)
@@ -213,7 +214,7 @@ def test_partitions_of_a_mixture(sigma, tau):
 
 @pytest.mark.parametrize("sigma", [0.0, 0.4])
 @pytest.mark.parametrize("kind", ["box", "squared exponential"])
-@pytest.mark.parametrize("mass", [0.2, 1.5])
+@pytest.mark.parametrize("mass", by_turns([0.2, 1.5]))
 def test_partitions_and_locations_of_a_regression(kind, mass, sigma):
     K, group = kernel_matrix(kind, [0.0, 1.0], [-0.2, 0.4, 1.1], 0.7), [0, 1, 0]
     joint = KernelJoint(K, group, mass, sigma, points=601, lo=-30.0, hi=30.0 / mass)

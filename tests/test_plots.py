@@ -235,7 +235,7 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("name", by_turns(UNSEEN, 3, 1))
+@pytest.mark.parametrize("name", by_turns(UNSEEN, 6, 4))
 def test_characters_that_are_not_seen_are_escaped(name):
     """In labels, ticks, titles and legends of every picture a name from the data neither breaks lines nor hides nor starts mathematics."""
     fit = UNSEEN[name]().fit(**RUN)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.model import replicates as of_rows
@@ -46,7 +47,7 @@ def check(fit, new, drawn):
         assert stats.kstest(np.interp(values, grid, cdf), "uniform").pvalue > 0.005
 
 
-@pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.05), nm.Box(0.1)], ids=["smooth", "box"])
+@pytest.mark.parametrize("kernel", by_turns([nm.SquaredExponential(0.05), nm.Box(0.1)]), ids=["smooth", "box"])
 def test_replicates_have_the_predictive_distribution(data, kernel):
     """At each of three covariates, atoms of clusters, unseen atoms and the rest together."""
     fit = nm.fit("accel_g ~ times_ms", data, kernel=kernel, prior=nm.NGGP(2.0, 0.5), **RUN)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import integrate, stats
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.model.frame.columns.units import ways_back
@@ -76,7 +77,7 @@ def fits():
 NEW = {"x": [0.2, 0.8]}
 
 
-@pytest.mark.parametrize("text", ["log(wage)", "sqrt(wage)", "logit(share)", "I(-log(wage))"])
+@pytest.mark.parametrize("text", by_turns(["log(wage)", "sqrt(wage)", "logit(share)", "I(-log(wage))"]))
 def test_curves(fits, text):
     """Densities are the slopes of distribution functions, and integrate to one; these are those of the formula at its own points."""
     fit = fits[text]

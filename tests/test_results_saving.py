@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.common import files
@@ -68,7 +69,7 @@ def saved(fits, tmp_path_factory):
     return fits["regression"].save(tmp_path_factory.mktemp("saved") / "fit.npz")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_turns(MODELS))
 def test_a_loaded_fit_is_the_fit(fits, name, tmp_path):
     fit = fits[name]
     again = nm.load(fit.save(tmp_path / "fit.npz"))
