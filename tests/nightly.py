@@ -85,7 +85,7 @@ PARTS = (
              f"{GEWEKE}::test_a_biased_sampler_is_found", **EVERY),
     of_tests("fuzz", "A thousand made-up formulas, tables and options for each property", "tests/test_fuzz.py", run="", processes=1,
              NRMMIX_FUZZ_EXAMPLES="1000"),
-    of_tests("laws", "Hurdles, memberships, moves of the measure against exact laws, four times as many draws as by day",
+    of_tests("laws", "Hurdles, memberships, moves of the measure against exact laws, ten times as many draws as by day",
              "tests/test_families_hurdle.py", "tests/test_families_semiconjugate.py", "tests/test_kernels_measure.py",
              "tests/test_results_clustering.py", **AT_LENGTH),
     of_tests("units", "Long tests of kernels, models, families, executors and streams", "tests/test_bad_input_numbers.py",

@@ -76,7 +76,7 @@ def test_a_worker_that_dies_changes_no_bit(client):
 def test_a_limit_of_time_and_an_extension(client):
     model = motorcycle()
     model.fit(draws=1, tune=1, chains=2, rng=1, cores=client)  # workers that are busy otherwise load kernels longer than a second
-    begun = model.fit(draws=10**6, tune=20, chains=2, rng=1, time_limit=0.8, cores=client)
+    begun = model.fit(draws=10**6, tune=20, chains=2, rng=1, time_limit=2.0, cores=client)
     assert begun.interrupted and begun.run.stopped == "time limit" and begun.draws.n_draws > 0
     whole, longer = model.fit(draws=begun.draws.n_draws + 20, tune=20, chains=2, rng=1), begun.extend(20, cores=client)
     for name in whole.draws:

@@ -121,7 +121,7 @@ def test_signals_that_end_the_process_save_first(number, status, tmp_path):
     process = subprocess.Popen([sys.executable, "-m", "nrmmix", *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while not (tmp_path / "fit.checkpoint.npz").exists():
         time.sleep(0.05)
-    time.sleep(0.2)
+    time.sleep(0.6)
     process.send_signal(number)
     _, err = process.communicate(timeout=120)
     assert process.returncode == status and "fit saved to" in err
