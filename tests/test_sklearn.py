@@ -173,6 +173,8 @@ def test_the_module_is_an_attribute_of_the_package():
 
 def test_words_for_covariances():
     assert nm.Gaussian("diag").covariance == "diagonal" == NRMMixture("diag", **SMALL).fit(X).result_.model.family.covariance
+    of_mclust = {"VVV": "full", "EEE": "tied", "VVI": "diagonal", "VII": "spherical"}
+    assert [nm.Gaussian(word).covariance for word in of_mclust] == list(of_mclust.values())
     for word in ("tied", "spherical"):
         assert NRMMixture(word, **SMALL).fit(X).result_.model.family.covariance == word
 

@@ -23,7 +23,7 @@ from nrmmix.model.frame.tables import Levels
 from nrmmix.model.priors.hyperpriors import Gamma
 
 COVARIANCES = ("full", "tied", "diagonal", "spherical")
-WORDS = {"diag": "diagonal"}  # of other packages
+WORDS = {"diag": "diagonal", "VVV": "full", "EEE": "tied", "VVI": "diagonal", "VII": "spherical"}  # of other packages
 OTHER_WORDS = ("full", *WORDS)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
@@ -66,9 +66,9 @@ class Gaussian(FormFamily):
     Parameters
     ----------
     covariance : "full", "tied", "diagonal" or "spherical", default "full"
-        One covariance matrix a component; or one matrix for all components, as scikit-learn's "tied" and mclust's EEE; or one variance of
+        One covariance matrix a component; or one matrix for all components, as scikit-learn's "tied"; or one variance of
         each response: within a component responses then are independent; or one variance for all responses, which then should have one
-        unit.  "diag" is "diagonal".  Variances of each response that all components share are
+        unit.  "diag" and mclust's VVV, EEE, VVI and VII are these too.  Variances of each response that all components share are
         `nrmmix.SemiconjugateGaussian(shared_precision=True)`.
     known_mean : float or array_like, (d,), optional
         Mean of every component; a single number is that of all responses.  m and r then do not apply.
