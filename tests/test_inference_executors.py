@@ -25,7 +25,7 @@ from nrmmix.posterior.factors import local_step
 
 FORMULA = "a + b ~ 1"
 RNG = np.random.default_rng(5)
-N = 3000
+N = 6000
 Z = RNG.integers(4, size=N)
 TABLE = pd.DataFrame(RNG.normal(size=(N, 2)) + 6.0 * np.stack([Z % 2, Z // 2], axis=1), columns=["a", "b"])
 
