@@ -279,7 +279,7 @@ FORMULAS = {
     "contrast": ("y ~ C(g, Treatment(7))", "level 7 is out of range"),
     "contrast with too much": ("y ~ C(g, Helmert(1))", "Helmert takes no arguments"),
     "scores": ("y ~ C(g, Poly(3))", "scores is a list of numbers"),
-    "not finite": ("y ~ log(x)", r"covariate 'log\(x\)' is -inf in row 0; the formula has no finite value there"),
+    "not finite": ("y ~ log(x)", r"covariate 'log\(x\)' is -inf in row 0; the formula has no finite value there, and log1p\(x\) has"),
     "a large product": ("y ~ te(cr(x, df=40), cr(z, df=40))", "makes up to 1600 covariates, and there is room for 1000"),
     "a number": ("y ~ x + 2", "numbers besides '0' and '1' are only allowed with"),
     "a number before a name": ("y ~ 2 * x", r"'2 \* x' is not allowed: arithmetic stands within I\(\), I\(2 \* x\)"),

@@ -231,10 +231,18 @@ class _Part:
             (values,) = guard(patsy.build_design_matrices, [self.design], complete, _NOTHING_MISSING)
             out[ok] = np.asarray(values)[:, self.kept]
             checked = np.where(np.isinf(out[ok]), 0.0, out[ok]) if self.is_open else out[ok]
-            arrays.check_finite(checked, self.names, index, self.what, rows[ok], remedy="the formula has no finite value there")
+            arrays.check_finite(checked, self.names, index, self.what, rows[ok], remedy=_without_value(checked, self.names))
         if self.reads in ("counts", "composition", "binary"):
             arrays.check_counts(out[:, 0], self.names[0], index, rows, binary=self.reads == "binary")
         return out, ok
+
+
+def _without_value(values: np.ndarray, names: Sequence[str]) -> str:
+    """What to say of the first number of (m, k) values that is not finite, if there is one."""
+    bad = np.argwhere(~np.isfinite(values))
+    name = names[bad[0, 1]] if len(bad) else ""
+    of_zero = name.startswith(("log(", "np.log(")) and np.isneginf(values[tuple(bad[0])])
+    return "the formula has no finite value there" + (f", and {name.replace('log(', 'log1p(', 1)} has" if of_zero else "")
 
 
 @dataclass(frozen=True, eq=False)
