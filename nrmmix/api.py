@@ -359,7 +359,7 @@ def fit(
     prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
     missing: Literal["drop", "raise", "marginalize"] = "drop", weights: Any = None, method: Any = "auto",
     draws: int | Literal["auto"] = "auto", tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "spread", rng: Any = None,
-    cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+    cores: Any = None, progress: bool | None = None, time_limit: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None, every: float | str = "5min", store: Literal["all", "partition", "scalars"] = "all",
 ) -> MCMCResult | SearchResult | VariationalResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
