@@ -47,6 +47,18 @@ fit.partition().n_clusters, round(float(fit.draws["n_clusters"].mean()), 1)
 # Gaussians has as many clusters as the density needs, which are not the groups that a reader would count. See [Sensitivity to
 # priors](sensitivity.md).
 #
+# Of up to four responses the default scale is fixed, and narrow: with some tens of rows one lump may fall into many clusters.
+# `scale="sampled"` learns it, as the default of five responses or more does. Here are 30 rows of one normal law:
+
+# %%
+import numpy as np
+
+lump = {name: np.random.default_rng(seed).normal(size=30) for seed, name in enumerate(["a", "b"])}
+for scale in (None, "sampled"):
+    found = nm.fit("a + b ~ 1", lump, family=nm.Gaussian(scale=scale), draws=1000, thin=5, rng=1)
+    print(f"scale={scale!r}: {found.partition().n_clusters} clusters")
+
+# %% [markdown]
 # ## It is slow
 #
 # - The first fit compiles, once on a machine; `nrmmix warmup` does all of it ahead.

@@ -86,8 +86,8 @@ class Gaussian(FormFamily):
         Positive definite scale matrix, or the diagonal of one, squared units of the responses; default of up to four responses
         0.02 nu diag(sample variances), with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
         With a law, or one for each response, the scale is diagonal, the same in all components, and sampled: s_j ~ Gamma(shape, rate).
-        Default of five responses or more: Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean
-        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of tied covariance the scale is a matrix, not
+        "sampled": Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean squares); default of five
+        responses or more.  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of tied covariance it is a matrix, not
         sampled, by default 0.02 nu diag(sample variances) of however many responses.  Of spherical covariance the scale is a number
         and not sampled: by default 0.02 nu times the mean of the sample variances, with known_mean 0.2 nu times that of the mean squares.
 
@@ -167,7 +167,11 @@ class Gaussian(FormFamily):
         if covariance == "tied" and not (known_mean is None and known_covariance is None):
             known = "known_covariance is that of all components as it is" if known_mean is None else "components of one mean would be one"
             raise ValueError(f"Gaussian: {known}; leave {'known_mean' if known_mean is not None else 'covariance'} out.")
-        if covariance == "tied" and is_law(scale):
+        if isinstance(scale, str) and scale != "sampled":
+            raise ValueError(f'Gaussian: scale must be numbers, nm.Gamma(shape, rate) or "sampled", not {scale!r}.')
+        if covariance == "spherical" and (scale == "sampled" if isinstance(scale, str) else is_law(scale)):
+            raise ValueError('Gaussian: the scale of spherical covariance is not sampled; give a number, or take "diagonal".')
+        if covariance == "tied" and (isinstance(scale, str) or is_law(scale)):
             raise ValueError("Gaussian: a tied covariance is itself sampled, and needs no scale that is; give scale as a matrix.")
         if covariance == "spherical" and known_covariance is not None:
             raise ValueError('Gaussian: known_covariance is of "full" or "diagonal" covariance; give equal variances with "diagonal".')
@@ -189,6 +193,11 @@ class Gaussian(FormFamily):
     def is_diagonal(self) -> bool:
         return self.covariance == "diagonal"
 
+    @property
+    def has_usual_scale(self) -> bool:
+        """Whether the scale follows the data."""
+        return self.scale is None or isinstance(self.scale, str)
+
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Gaussian:
         return self.resolve_from(Summary(y), names or tuple(f"y{j + 1}" for j in range(y.shape[1])))
 
@@ -209,7 +218,7 @@ class Gaussian(FormFamily):
             r = KNOWN
         else:
             centre = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
-            usual_r = R_OF_MANY[self.covariance] if d >= MANY and self.scale is None else R
+            usual_r = R_OF_MANY[self.covariance] if d >= MANY and self.has_usual_scale else R
             r = float(usual_r if self.r is None else self.r)
             own = {"m": centre, "r": r}
         form: ConjugatePrior
@@ -219,7 +228,7 @@ class Gaussian(FormFamily):
             scale = self._default_scale(usual, names, nu) if self.scale is None else none_or_positive("Gaussian", "scale", self.scale)
             form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_missing, r, nu)
             return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
-        scale, laws = self._default_scale(usual, names, nu) if self.scale is None else self.scale, ()
+        scale, laws = self._default_scale(usual, names, nu) if self.has_usual_scale else self.scale, ()
         if is_law(scale):
             scale = laws = self._laws(scale, d)
             mean = np.array([law.mean for law in laws])
@@ -291,7 +300,7 @@ class Gaussian(FormFamily):
         return laws
 
     def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> Any:
-        """SPREAD nu times the variances, or the mean squares about the known mean; of many responses laws about nu times the variances."""
+        """SPREAD nu times variances or mean squares about the known mean, or laws about nu times these, of many responses or "sampled"."""
         if self.known_mean is None:
             variance, what = self._sample_variances(summary, names, "scale"), "variance"
         else:
@@ -299,7 +308,7 @@ class Gaussian(FormFamily):
                 variance = summary.squares(reals(self.known_mean, "Gaussian: known_mean")) / summary.counts()
             what = "mean square about known_mean"
         check_variances("Gaussian", names, variance, what)
-        if summary.d >= MANY and self.covariance not in ("tied", "spherical"):
+        if self.scale is not None or (summary.d >= MANY and self.covariance not in ("tied", "spherical")):
             return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
         if self.covariance == "spherical":
