@@ -54,8 +54,8 @@ class Model(Specification):
     family : Family or dict, optional
         Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these, its shrinkage learnt, and where
         the kernel is `SparseProduct` and there is one response on factors too, of up to 40 levels in all, and where there are several
-        covariates on the squares of up to 20 numbers, about the middle of their range, up to 2,000 rows, and then
-        `shrinkage=Gamma(1/2, 0.0005)`.  A dict has families by the names of their responses, as in
+        covariates on the squares of up to 20 numbers, about the middle of their range, unless the formula has them, up to 2,000 rows, and
+        then `shrinkage=Gamma(1/2, 0.0005)`.  A dict has families by the names of their responses, as in
         `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are independent.
     prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.

@@ -59,6 +59,16 @@ def test_few_numbers_have_products(formula, want):
     assert list(model.frame.input_names[len(model.frame.input_names) - len(want) :]) == want
 
 
+@pytest.mark.parametrize(("formula", "want"), [
+    ("y ~ x * z", "1 + x + z + x:z + square(x - 2.02) + square(z)"), ("y ~ z:x + x + z", "1 + z:x + x + z + square(x - 2.02) + square(z)"),
+    ("y ~ x + I(x**2) + z", "1 + x + I(x ** 2) + z + square(z) + I((x - 2.02) * z)"), ("y ~ x + I(x**2)", "1 + x + I(x ** 2)"),
+    ("y ~ x + z + z:g", "1 + x + z + square(x - 2.02) + square(z) + I((x - 2.02) * z)"),
+])
+def test_curves_that_the_formula_has_are_not_added_again_and_the_intercept_stays(formula, want):
+    model = nm.Model(formula, TABLE)
+    assert model.family.design == want and model.frame.input_names[0] == "Intercept"
+
+
 def test_products_are_of_the_numbers_about_their_middles():
     model = nm.Model("y ~ x + z", TABLE)
     np.testing.assert_allclose(model.frame.inputs[:, -1], (TABLE["x"] - 2.02) * TABLE["z"], atol=1e-12)
