@@ -328,7 +328,7 @@ class Model(Specification):
         codes : array_like of int, (slots, q)
             Codes of the slots of `nm.SparseProduct`, as in `fit.draws["codes"]`; the density is given them.
         **hyper_values : float
-            `mass`, `sigma`, `width`; those that the model fixes may be left out.
+            `mass`, `sigma`, `width`; those that the model fixes may be left out, and a `sigma` that is 0 throughout may be given as 0.
 
         Returns
         -------

@@ -239,6 +239,14 @@ def test_log_joint_arguments(small, formula, prior, arguments, message):
         model.log_joint([0, 0], **arguments)
 
 
+@pytest.mark.parametrize("prior", [nm.DirichletProcess(1.0), nm.FiniteMixture(3), nm.NormalizedInverseGaussian(1.0)])
+def test_log_joint_takes_constants_as_draws_have_them(small, prior):
+    model = nm.Model("y ~ 1", small, prior=prior)
+    fit = model.fit(draws=1, tune=0, chains=1, rng=1, progress=False)
+    state = {name: fit.draws[name][0, 0] for name in ("mass", "sigma", "u") if name in fit.draws.keys()}
+    assert model.log_joint(fit.draws["labels"][0, 0], **state) == pytest.approx(fit.draws["log_joint"][0, 0])
+
+
 def test_log_joint_is_minus_infinity_out_of_reach(small):
     model = nm.Model("y ~ x", small, prior=nm.DirichletProcess(1.0), kernel=nm.Box(0.5), family=nm.Regression("1 + x", shrinkage=None))
     assert model.log_joint([0, 0, 0], v=[1.0, 1.0], locations=[0]) == -np.inf

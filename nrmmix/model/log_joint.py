@@ -128,10 +128,10 @@ def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
 def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     """Values of mass, sigma, tau and the widths; all that are sampled must be given."""
     known = (*model.prior.parameters, *model.width_names)
-    for name in given:
-        if name not in known:
-            raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{did_you_mean(name, known)}")
     values = model.hyperparameters
+    for name in given:
+        if name not in known and not (name in values and number(given[name]) == values[name]):  # as fits record it
+            raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{did_you_mean(name, known)}")
     for name, value in values.items():
         if name in given:
             x = number(given[name])
