@@ -317,6 +317,7 @@ SPECIFICATIONS = {
     "one width NaN": (lambda: nm.Box([0.1, np.nan]), "not nan"),
     "widths in a table": (lambda: nm.Box(np.ones((2, 2))), r"not \[1.0, 1.0\]"),
     "no width": (lambda: nm.Box(), "Box: width is needed, a number or a distribution"),
+    "no rho": (lambda: nm.Matching(), "Matching: rho is needed, a number or a distribution.$"),
     "text as locations": (
         lambda: nm.Box(0.1, locations="ab"), "Box: locations must be one of 'unique', 'spaced', 'quantiles', 'farthest', not 'ab'"
     ),

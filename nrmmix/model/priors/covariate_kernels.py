@@ -57,9 +57,8 @@ class CovariateKernel:
     ) -> None:
         name = type(self).__name__
         if width is None and self.default_widths is None:
-            raise ValueError(
-                f"{name}: {self.width_name} is needed, a number or a distribution; covariates are scaled to [0, 1] unless scale=None."
-            )
+            units = "" if self.of_categories else "; covariates are scaled to [0, 1] unless scale=None"
+            raise ValueError(f"{name}: {self.width_name} is needed, a number or a distribution{units}.")
         width = width.tolist() if isinstance(width, np.ndarray) else width
         self.shared_width = not isinstance(width, Sequence) or isinstance(width, str)
         widths = (width,) if self.shared_width else tuple(width)
