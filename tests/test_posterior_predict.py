@@ -120,6 +120,13 @@ def test_an_index_with_the_name_of_a_level(mixture):
     assert {"q of the row", "q"} <= set(table.columns) and sorted(set(table["q of the row"])) == ["a", "b"]
 
 
+def test_contrasts_of_no_such_kind(regression):
+    with pytest.raises(ValueError, match=r"not of 'cluster'\.$"):
+        regression.contrasts({"x": [0.5, 2.0]}, "cluster")
+    with pytest.raises(ValueError, match=r"did you mean 'quantile'\?$"):
+        regression.contrasts({"x": [0.5, 2.0]}, "quantil")
+
+
 @pytest.mark.parametrize(("kind", "options"), [("mean", {}), ("quantile", {"q": [0.1, 0.9]}), ("cdf", {"at": [1.0], "response": "small"})])
 def test_contrasts_with_a_missing_value_are_missing(regression, kind, options):
     """And the others are what they are without it."""

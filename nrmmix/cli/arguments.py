@@ -112,7 +112,7 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     _table_arguments(predict)
     kinds = "mean, density, cdf, exceedance, survival, hazard, quantile, cluster or membership (default: mean)"
     predict.add_argument("--kind", default="mean", metavar="KIND", help=kinds)
-    points = "points of densities, cdfs, survival and hazards; of several responses with commas: 2,55"
+    points = "points of densities, cdfs, exceedances, survival and hazards; of several responses with commas: 2,55"
     predict.add_argument("--at", nargs="+", metavar="Y", help=points)
     predict.add_argument("--q", nargs="+", type=float, metavar="P", help="probabilities of quantiles (default: 0.05 0.5 0.95)")
     predict.add_argument("--response", action="append", metavar="NAME", help="marginal of one of several responses; may be repeated")

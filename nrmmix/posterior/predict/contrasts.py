@@ -50,7 +50,7 @@ def contrasts(
     """See `nrmmix.MCMCResult.contrasts`."""
     model = posterior.specification
     if kind not in KINDS:
-        raise ValueError(f"contrasts are of {listed(map(repr, KINDS))}, not of {kind!r}{did_you_mean(kind, KINDS)}.")
+        raise ValueError(f"contrasts are of {listed(map(repr, KINDS))}, not of {kind!r}{did_you_mean(kind, KINDS)}")
     insist_in_memory(model, None, "contrasts hold columns at their typical values")
     check_points(kind, at, q)
     if kind in OF_POINTS and at is None:
