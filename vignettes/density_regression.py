@@ -25,7 +25,8 @@ model
 #   fast. Atoms can be at 40 places, equally spaced over the covariate.
 # - with several covariates, or a factor, the kernel is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see
 #   below. With one response, components have curvature beside the lines: the squares of the numbers, if there are at most 20 numbers and at
-#   most 2,000 rows, and their products, if there are at most 5 numbers and at most 200 rows. Most of these are shrunk to nothing.
+#   most 2,000 rows, and their products, if there are at most 5 numbers and at most 200 rows, apart from what the formula has itself, such as
+#   `I(x**2)` or `x:z`. Most of these are shrunk to nothing.
 
 # %%
 fit = model.fit(rng=1)
