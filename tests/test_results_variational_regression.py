@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import nrmmix as nm
 from nrmmix.inference.variational_regression.combine import stacked
@@ -113,6 +114,18 @@ def test_mixtures_in_a_covariate_of_one_number():
     assert fit.predict({"times_ms": [20.0]})["estimate"].iloc[0] == pytest.approx(-104, abs=15)
     for kind in ("mean", "quantiles", "elbo", "responsibilities"):
         assert fit.plot(kind) is not None
+
+
+@pytest.mark.parametrize("half", [1.0, 2.0])
+def test_two_modes_all_along_a_covariate_are_found(half):
+    """Two lines a few standard deviations apart, half of the rows each: no cut of the covariate tells them apart."""
+    rng = np.random.default_rng(0)
+    x, side = rng.uniform(0, 1, 300), half * rng.choice([-1, 1], 300)
+    fit = nm.fit("y ~ x", {"x": x, "y": 3 * x + side + rng.normal(0, 0.3, 300)}, method=nm.VB(starts=2), rng=1)
+    y = 1.5 + np.array([-half, 0.0, half])
+    density = fit.predict(pd.DataFrame({"x": [0.5]}), kind="density", at=y)["estimate"].to_numpy()
+    truth = norm(y[[0, 2]], 0.3).pdf(y[:, None]).mean(axis=1)
+    assert density == pytest.approx(truth, abs=0.15)
 
 
 def test_warns_where_components_are_used_up():

@@ -179,7 +179,7 @@ class _Fitter:
         """A climb at its start, of many rows that of a fit to a sample, where codes are searched."""
         n, exponential, mass, method = self.rows.n, self.rows.statistics.exponential, self.model.prior.mass, self.method
         some = sample_of(self.rows, SAMPLE, rng)
-        start = cut(self.binned, exponential, mass, some, self.components, rng, NOISE if number else 0.0)
+        start = cut(self.binned, exponential, mass, some, self.components, rng, NOISE if number else 0.0, alike=True)
         if not self._is_searched:
             first = Climb(Memory(some), start, rng, search=True)
             what = "sample, " if n > SAMPLE else "codes, "

@@ -2,6 +2,7 @@
 
 The region whose best cut gains most is cut next; gains are multiplied by noise, so that starts differ.  Each region is a component whose
 codes are those likeliest for its bins.  Further ones begin at the rows that fit worst in their regions, and a last one is of all rows.
+In variational fits, which stay near their start, they are rows of one kind: of two modes all along a region both fit badly.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ MIN_ROWS, MIN_ROWS_OF_FIT = 4, 12  # rows on either side of a cut; of a region t
 CUTS, MARGIN = 12, 0.08  # cuts of a covariate that are tried, at quantiles; share of the rows on either side
 LEARN_AT = (1, 3, 8, 20, 50)  # regions at which shrinkage and noise scale are learnt
 WORST = 0.2  # share of the rows of a region that a further component begins with
+SAME = 1e-9  # nats, within which copies of a row have the same score
 OF_ALL = 0.01  # rows of the component of all, as a share, where the others take all components that there are
 
 
@@ -118,25 +120,33 @@ class Grower:
         ends = np.unique(self._quantiles(own, region.rows, np.linspace(MARGIN, 1.0 - MARGIN, CUTS)).astype(int))
         return np.arange(B) <= ends[ends < own.max(initial=-1)][:, None]
 
-    def worst(self, region: Region) -> np.ndarray:
-        """The rows of a region that fit worst in it."""
-        eta, _ = self.exponential.expectations(np.array([region.N]), region.s[None])
-        score = self._of(region.rows).scores(eta)[0]
-        return region.rows[score <= self._quantiles(score, region.rows, WORST)]
+    def worst(self, region: Region, alike: bool) -> np.ndarray:
+        """The rows of a region that fit worst in it, or those that gain most where one of them, the worst or any, counts more."""
+        of, N = self._of(region.rows), np.array([region.N])
+        score = of.scores(self.exponential.expectations(N, region.s[None])[0])[0]
+        own = score <= self._quantiles(score, region.rows, WORST)
+        if alike:
+            more = np.zeros((1, len(score)))
+            often = self.weight[region.rows] * own
+            more[0, self.rng.choice(len(own), p=often / often.sum()) if self.noise else np.argmin(score)] = WORST * region.N
+            score = score - of.scores(self.exponential.expectations(N + more.sum(), region.s + of.totals(more))[0])[0]
+            own = score <= self._quantiles(score, region.rows, WORST) + SAME
+        return region.rows[own]
 
     def _quantiles(self, values: np.ndarray, rows: np.ndarray, q: Any) -> Any:
         return quantiles(values, q, self.weight[rows] if self.is_weighted else None)
 
 
 def cut(
-    binned: Binned, exponential: Stacked, mass: Hyperparameter, rows: BinnedRows, components: int, rng: np.random.Generator, noise: float
+    binned: Binned, exponential: Stacked, mass: Hyperparameter, rows: BinnedRows, components: int, rng: np.random.Generator, noise: float,
+    alike: bool = False,
 ) -> KernelFactors:
-    """Factors of so many components, those without rows included, at a start."""
+    """Factors of so many components, those without rows included, at a start; whether further ones are of rows that are alike."""
     grower = Grower(binned, exponential, rows, rng, noise)
     regions = grower.grow(max(1, int(SHARE * components)))
     for one in sorted(regions, key=lambda own: -own.N):
         if len(regions) < components - 1 and one.N >= MIN_ROWS_OF_FIT:
-            regions.append(grower._region(grower.worst(one), one.inside))
+            regions.append(grower._region(grower.worst(one, alike), one.inside))
     if len(regions) < components:
         whole = grower._region(np.arange(rows.n), np.ones_like(regions[0].inside))
         share = OF_ALL if len(regions) == components - 1 else 1.0
