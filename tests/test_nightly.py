@@ -123,7 +123,7 @@ def test_every_test_that_is_longer_by_night_is_in_one_part():
     assert set(targets.values()) == {1}
     marked = {
         path.relative_to(nightly.ROOT).as_posix() for path in (nightly.ROOT / "tests").rglob("test_*.py")
-        if re.search(r"mark\.nightly\b|by_day\(|by_turns\(|each_once\(", path.read_text(encoding="utf-8"))
+        if re.search(r"mark\.nightly\b|by_day\(|by_turns\(|each_once\(|\bonly\(", path.read_text(encoding="utf-8"))
     }
     functions = re.findall(r"^def (test_\w+)", (nightly.ROOT / nightly.GEWEKE).read_text(encoding="utf-8"), re.MULTILINE)
     wanted = marked - {nightly.GEWEKE} | {f"{nightly.GEWEKE}::{name}" for name in functions}

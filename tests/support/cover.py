@@ -43,4 +43,7 @@ def by_turns(cases: Iterable[Any], of: int = 2, first: int = 0) -> list[Any]:
     """
     made = [_made(case) for case in cases]
     turns = itertools.count()
-    return [case if case.marks or next(turns) % of == first else pytest.param(*case.values, marks=pytest.mark.nightly) for case in made]
+    return [
+        case if case.marks or next(turns) % of == first else pytest.param(*case.values, marks=pytest.mark.nightly, id=case.id)
+        for case in made
+    ]
