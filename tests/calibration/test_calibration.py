@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln
+from support.cover import by_turns
 
 import nrmmix as nm
 from calibration import __main__ as calibration_main
@@ -26,7 +27,7 @@ def assert_mean(draws, expected):
 ONE = (np.ones((1, 1)), np.zeros(25, int))  # K and groups of a mixture
 
 
-@pytest.mark.parametrize(("mass", "sigma"), [(1.5, 0.0), (1.0, 0.3), (0.4, 0.8)])
+@pytest.mark.parametrize(("mass", "sigma"), by_turns([(1.5, 0.0), (1.0, 0.3), (0.4, 0.8)], 3, 1))
 def test_number_of_clusters_of_a_mixture(mass, sigma):
     rng = np.random.default_rng(1)
     drawn = [simulators.measure(mass, sigma, *ONE, rng) for _ in range(1000)]

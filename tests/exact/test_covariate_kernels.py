@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from exact.enumeration import KernelJoint, gaussian_log_marginal, location_posterior, total_variation
-from support.cover import only
+from support.cover import by_turns, only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -51,9 +51,9 @@ def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS):
     return fit
 
 
-@pytest.mark.parametrize(("name", "width", "sigma"), [
+@pytest.mark.parametrize(("name", "width", "sigma"), by_turns([
     ("Laplace", 0.6, 0.3), ("Epanechnikov", 1.1, 0.0), ("Triangular", 1.2, 0.3), ("Box", 0.85, 0.0),
-])
+]))
 def test_kernels(name, width, sigma):
     K = SHAPES[name](np.abs(np.subtract.outer([0.0, 1.0], PLACES)), width)
     check(getattr(nm, name)(width, locations=PLACES), K, [0, 0, 1, 1], sigma, {"x": X, "y": Y}, "y ~ x")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import special, stats
-from support.cover import only
+from support.cover import by_turns, only
 from support.length import by_day
 
 import nrmmix as nm
@@ -81,7 +81,7 @@ def fitted(prior):
     return model.fit(init=[0, 0, 0, 1, 2, 2, 2], draws=1, tune=0, chains=1, rng=3)
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", by_turns(PRIORS))
 def test_draws_are_those_of_the_whole_measure(name):
     """Distribution of the mean and of the distribution function at a point over draws, inside the data, in a gap, and beyond."""
     prior = PRIORS[name]

@@ -14,7 +14,7 @@ from exact.enumeration import (
 )
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from support.biased_gibbs import BiasedGibbs
-from support.cover import each_once
+from support.cover import by_turns, each_once
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -52,7 +52,7 @@ def test_partition_posterior(prior, n, d):
     assert distance < limit
 
 
-@pytest.mark.parametrize("heat", [gibbs.HEATED_SWEEPS, 28, 10])
+@pytest.mark.parametrize("heat", by_turns([gibbs.HEATED_SWEEPS, 28, 10], 3, 2))
 def test_sweeps_at_a_power_of_the_likelihood(heat):
     """Those of a start: where the power stays as it is their partitions have the prior times that power of the likelihood."""
     n, labels = 6, []
@@ -89,7 +89,7 @@ def test_biased_sampler_is_rejected(prior):
     assert distance > 2 * limit
 
 
-@pytest.mark.parametrize("prior", HYPER)
+@pytest.mark.parametrize("prior", by_turns(HYPER))
 def test_sampled_hyperparameters(prior):
     measure, mass_prior, sigma_prior = HYPER[prior]
     X, family = observations(6, 1), base(1)

@@ -83,6 +83,7 @@ def test_partition_and_locations(design, sigma):
     assert distance < limit
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sigma", only([0.0, 0.3], 0.3))
 def test_sampled_mass(sigma):
     data, K, group, kernel = setting("se, 2 groups, 3 locations")
@@ -150,6 +151,7 @@ def test_sampled_width_and_sigma():
     assert fit.draws["width"].mean(axis=1).std() < coarser(0.1 * total[1] / total[0]), "too few draws to tell"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sigma", only([0.0, 0.3], 0.0))
 def test_one_location_in_reach_of_all_is_the_mixture(sigma):
     """K = 1: the sum of the V_g is u, and the partition has the law of the mixture's."""

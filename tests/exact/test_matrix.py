@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 from exact.matrix import FINITE, HELD, METHODS, MOVES, OF_FINITE, PRIORS, cover, families, run_cell, suits
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 METHOD_OF = {move: method for method, moves in METHODS.items() for move in moves}
 
 
-@pytest.mark.parametrize(("prior", "family", "move"), cover())
+@pytest.mark.parametrize(("prior", "family", "move"), by_turns(cover()))
 def test_posterior_of_partitions(prior, family, move):
     cell = run_cell(prior, family, move, draws=900)
     assert cell.limit < 0.11, "too few draws to tell"

@@ -70,7 +70,7 @@ def law_of_mixtures():
     return partition_posterior(case.n, lambda sizes: finite_mixtures.log_eppf(sizes, 0.7), case.log_marginal)
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", by_turns(MOVES))
 def test_a_prior_by_its_table(move):
     check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FAMILY), law_of_mixtures())
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from exact import matrix
 from exact.enumeration import total_variation
+from support.cover import by_turns
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -47,7 +48,7 @@ def check(fit: Any, prior: str) -> tuple[float, float]:
 CASES = [(PRIORS[(i + j) % len(PRIORS)], far, room) for i, far in enumerate(FAR) for j, room in enumerate(ROOMS)]
 
 
-@pytest.mark.parametrize(("prior", "far", "room"), CASES)
+@pytest.mark.parametrize(("prior", "far", "room"), by_turns(CASES))
 def test_partition_posterior(monkeypatch, prior, far, room):
     distance, limit = check(fitted(monkeypatch, prior, far, room), prior)
     assert limit < coarser(0.07), "too few draws to tell"
@@ -96,7 +97,7 @@ class Mutant(nm.Gibbs):
         return (*option, float(self.wrong))
 
 
-@pytest.mark.parametrize("wrong", ["", *WRONG])
+@pytest.mark.parametrize("wrong", by_turns(["", *WRONG]))
 def test_wrong_sweeps_are_found(monkeypatch, wrong):
     number = 1 + list(WRONG).index(wrong) if wrong else 0
     far, room = ("none", "one block") if number == 3 else ("all others", "rows alone")

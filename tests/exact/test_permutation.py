@@ -39,7 +39,7 @@ def distance(prior: str, family: str, moves: list, draws: int, rng: int = 1) -> 
     return total_variation(partition_posterior(case.n, log_eppf, case.log_marginal), fit.draws["labels"], deviations=5.0)
 
 
-@pytest.mark.parametrize(("kind", "prior"), each_once(KINDS, MEASURES))
+@pytest.mark.parametrize(("kind", "prior"), by_turns(each_once(KINDS, MEASURES)))
 def test_every_kind(kind, prior):
     apart, limit = distance(prior, FULL, KINDS[kind], draws=1500)
     assert limit < 0.07, "too few draws to tell"

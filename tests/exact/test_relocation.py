@@ -39,6 +39,7 @@ def test_partition_and_locations(design, sigma):
     priors.compare(fit, exact_law(K, group, sigma))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("measure", only(priors.MEASURES, "finite-3"))
 def test_other_measures(measure):
     data, K, group, kernel = priors.setting("se")
@@ -48,6 +49,7 @@ def test_other_measures(measure):
     priors.compare(fit, normalised(list(log_p), list(log_p.values())))
 
 
+@pytest.mark.nightly
 def test_more_places_than_are_tried():
     """Twelve, of locations and widths; what is compared is the partition of three rows and where the first one is."""
     at, widths, group = [0.1, 0.5, 0.8], (0.2, 0.4, 0.8, 1.2), [0, 0, 1]
@@ -64,6 +66,7 @@ def test_more_places_than_are_tried():
     assert distance < limit < coarser(0.04)
 
 
+@pytest.mark.nightly
 def test_parameters_that_are_not_integrated_out():
     groups, group, locations = np.array([0.0, 1.0]), [0, 1, 1], [0.0, 1.0]
     kernel = nm.SquaredExponential(0.7, locations=locations)

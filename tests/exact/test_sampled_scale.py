@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partitions, total_variation, z_score
 from scipy import optimize, stats
+from support.cover import by_turns
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -120,7 +121,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", by_turns(CELLS, 3))
 def test_partitions_and_scales(cell):
     method, *of = CELLS[cell]
     check(run(method, *of, init="one" if "diagonal" in cell else "sequential"), *of)
@@ -132,7 +133,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", by_turns(WRONG, 3))
 def test_wrong_draws_are_found(monkeypatch, wrong):
     right, instead = WRONG[wrong]
     source = inspect.getsource(sampled_scale)

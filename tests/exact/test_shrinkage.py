@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from exact.enumeration import nrm_log_eppf, partitions, total_variation, z_score
 from scipy.special import multigammaln
-from support.cover import only
+from support.cover import by_turns, only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -122,7 +122,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", by_turns(METHODS))
 def test_partitions_shrinkage_and_noise_scale(method):
     check(run(*METHODS[method], init="one" if "one" in method else "sequential"), METHODS[method][1])
 
@@ -132,7 +132,7 @@ def test_levels_of_a_factor_have_one_shrinkage(method):
     check(run(method, "DP", design="1 + g"), "DP", "1 + g")
 
 
-@pytest.mark.parametrize("method", ["gibbs", "split_merge"])
+@pytest.mark.parametrize("method", by_turns(["gibbs", "split_merge"]))
 def test_a_law_of_shrinkage_that_is_given(method):
     fit = run(method, "DP", shrinkage=OTHER)
     check(fit, "DP", shrinkage=OTHER)
@@ -148,7 +148,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", by_turns(WRONG, 3))
 def test_wrong_draws_are_found(monkeypatch, wrong):
     source, (right, instead) = inspect.getsource(regression.regression_redraw_shared.function), WRONG[wrong]
     assert source.count(right) == 1
@@ -192,7 +192,7 @@ def _redrawn(data, state, times, rng):
 
 @pytest.mark.parametrize(("design", "law"), [("1 + x", LAW), ("1 + g", LAW), ("1 + x", OTHER)])
 @pytest.mark.parametrize("responses", [["y"], ["z", "w"]])
-@pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 1, 0, 1, 1)])
+@pytest.mark.parametrize("labels", [pytest.param((0, 0, 0, 0, 0), marks=pytest.mark.nightly), (0, 1, 0, 1, 1)])
 def test_conditional_law_given_the_partition(responses, labels, design, law):
     model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression(design, shrinkage=law))
     drawn = []

@@ -26,7 +26,7 @@ from exact.shared_precision import MEAN, PRECISION, shared_posterior
 from exact.shared_precision import Y as Y_SHARED
 from scipy import stats
 from scipy.special import gammaln
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
@@ -76,7 +76,7 @@ def skipped(fit):
 
 
 @pytest.mark.parametrize(
-    ("prior", "family"), each_once([name for name in PRIORS if name not in ("NGGP(0.8, 0)", "finite(20, 2)")], CHOSEN))
+    ("prior", "family"), by_turns(each_once([name for name in PRIORS if name not in ("NGGP(0.8, 0)", "finite(20, 2)")], CHOSEN)))
 def test_partition_posterior(prior, family):
     case = CASES[family]
     check(run(case.build(PRIORS[prior][0]), 2500), law(prior, case), 0.07)
@@ -138,7 +138,7 @@ def check_means(measure, wanted):
             assert fit.draws[parameter].mean(axis=1).std() < 0.1 * value, "too few draws to tell"
 
 
-@pytest.mark.parametrize("prior", SAMPLED)
+@pytest.mark.parametrize("prior", by_turns(SAMPLED))
 def test_sampled_hyperparameters(prior):
     measure, mass_prior, sigma_prior, log_eppf = SAMPLED[prior]
     likelihood, total = likelihood_of_sizes(), np.zeros(4)
@@ -165,7 +165,7 @@ def test_sampled_hyperparameters_beside_u():
 # ---- the cap
 
 
-@pytest.mark.parametrize(("sigma", "max_atoms"), [(0.6, 40), (0.8, 150)])
+@pytest.mark.parametrize(("sigma", "max_atoms"), by_turns([(0.6, 40), (0.8, 150)]))
 def test_calls_that_are_skipped(sigma, max_atoms):
     """More than half of them: the law is the same."""
     model = FULL.build(nm.NGGP(0.8, sigma))

@@ -42,7 +42,7 @@ def test_partition_and_locations(design, sigma, move):
 
 
 @pytest.mark.parametrize(("measure", "move"), only(
-    each_once(priors.MEASURES, MOVES), ("finite-2", "sequential"), ("stable", "restricted Gibbs"),
+    each_once(priors.MEASURES, MOVES), ("finite-2", "sequential"),
 ))
 def test_other_measures(measure, move):
     data, K, group, kernel = priors.setting("se")
@@ -52,6 +52,7 @@ def test_other_measures(measure, move):
     priors.compare(fit, normalised(list(log_p), list(log_p.values())))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("move", only(MOVES, "sequential"))
 def test_widths_of_atoms(move):
     data, _, group, _ = priors.setting("se", DESIGNS)

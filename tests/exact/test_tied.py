@@ -13,7 +13,7 @@ from exact.enumeration import nrm_log_eppf, partitions, total_variation, z_score
 from exact.marginals import known_covariance_log_marginal
 from scipy import stats
 from scipy.special import multigammaln
-from support.cover import only
+from support.cover import by_turns, only
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -94,7 +94,7 @@ def check(fit, *of):
     assert log_det_of(drawn).mean(axis=1).std() < coarser(0.1), "too few draws to tell"
 
 
-@pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0, 0), (0, 1, 0, 2, 1, 2)])
+@pytest.mark.parametrize("labels", [pytest.param((0, 0, 0, 0, 0, 0), marks=pytest.mark.nightly), (0, 1, 0, 2, 1, 2)])
 def test_the_closed_form_is_the_integral_over_covariances(labels):
     blocks = blocks_of(labels)
     drawn = stats.invwishart(NU, SCALE).rvs(100_000, random_state=np.random.default_rng(2))
@@ -111,7 +111,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", by_turns(CELLS))
 def test_partitions_and_covariances(cell):
     method, *of = CELLS[cell]
     check(run(method, *of, init="one" if "one" in cell else "sequential"), *of)

@@ -78,7 +78,7 @@ def test_every_kind(move, prior):
     check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=900), matrix.law(prior, FULL), 0.12)
 
 
-@pytest.mark.parametrize("move", ["global, blocks", "global, scan"])
+@pytest.mark.parametrize("move", by_turns(["global, blocks", "global, scan"]))
 def test_more_clusters_than_components(move):
     """Seven observations and three components: splits into more are proposed, and refused."""
     fit = run(MOVES[move], nm.FiniteMixture(3, 1.2), LONGEST, draws=2500)
@@ -94,7 +94,7 @@ def law_of_mixtures():
     return partition_posterior(case.n, lambda sizes: finite_mixtures.log_eppf(sizes, 0.7), case.log_marginal)
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", by_turns(MOVES))
 def test_a_prior_by_its_table(move):
     check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=900), law_of_mixtures(), 0.08)
 
@@ -115,7 +115,7 @@ def test_any_start_leads_to_the_same_law(move, init):
 TIES = np.array([[0.3, 0.1], [0.3, 0.1], [0.3, 0.1], [1.9, -0.4], [1.9, -0.4], [-1.0, 0.8]])
 
 
-@pytest.mark.parametrize("move", ["blocks", "scan", "global, both"])
+@pytest.mark.parametrize("move", by_turns(["blocks", "scan", "global, both"]))
 def test_identical_observations(move):
     family = nm.Gaussian(m=np.array([0.2, 0.4]), r=0.3, nu=4.0, scale=np.eye(2))
     law = partition_posterior(
@@ -134,17 +134,17 @@ def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
     check(run(move, matrix.PRIORS[prior][0], FULL, draws=900, tune=tune, rng=4), matrix.law(prior, FULL), 0.09)
 
 
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize("options", by_turns([
     {"eta": 1.0}, {"eta": 0.1}, {"scans": 3}, {"depth": 1}, {"depth": 5}, {"global_moves": 1}, {"global_moves": 20},
-])
+]))
 def test_options(options):
     move = TreeGuided(**({"global_moves": 3} | options))
     check(run(move, matrix.PRIORS["DP(1)"][0], FULL, draws=900, rng=5), matrix.law("DP(1)", FULL), 0.08)
 
 
-@pytest.mark.parametrize(("prior", "kind", "tune"), [
+@pytest.mark.parametrize(("prior", "kind", "tune"), by_turns([
     ("DP", "tree", 200), ("NGGP", "tree", 200), ("NGGP", "tree", 0), ("NGGP", "global", 200), ("NIG", "tree", 200),
-])
+]))
 def test_sampled_hyperparameters(prior, kind, tune):
     """The guide's constants stay as the chain had them at the end of tuning; mass and sigma go on."""
     measure, mass_prior, sigma_prior = HYPER[prior]

@@ -18,7 +18,7 @@ from exact.enumeration import nrm_log_eppf, partition_posterior, total_variation
 from exact.marginals import known_covariance_log_marginal
 from naive.trees import Tree, Trees, log_product_form
 from scipy import sparse
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
@@ -278,7 +278,7 @@ CYCLES = {
 }
 
 
-@pytest.mark.parametrize("name", CYCLES)
+@pytest.mark.parametrize("name", by_turns(CYCLES))
 def test_the_published_law_and_not_the_posterior(name):
     n = 5
     move, n_global, n_local = CYCLES[name]
@@ -304,7 +304,7 @@ def test_depth(depth):
 BIAS = {"global": (0.13, 0.17), "local": (0.19, 0.27), "both": (0.13, 0.19), "as recommended": (0.13, 0.19)}
 
 
-@pytest.mark.parametrize("name", BIAS)
+@pytest.mark.parametrize("name", by_turns(BIAS))
 def test_bias_on_six_observations(name):
     distance, limit = total_variation(posterior(6), draws_of(CYCLES[name][0], 6, draws=1400), matrix.DEVIATIONS)
     assert limit < 0.07
@@ -340,7 +340,9 @@ def test_each_repair_is_needed(missing, options):
     assert distance > 1.5 * limit
 
 
-@pytest.mark.parametrize("family", ["Gaussian, full, d = 2", "Multinomial, sparse", "Poisson, exposure", "Categorical", "Regression"])
+@pytest.mark.parametrize("family", by_turns([
+    "Gaussian, full, d = 2", "Multinomial, sparse", "Poisson, exposure", "Categorical", "Regression",
+]))
 def test_families_with_all_repairs(family):
     prior = "NGGP(0.8, 0.2)"
     fit = matrix.families()[family].build(matrix.PRIORS[prior][0]).fit(

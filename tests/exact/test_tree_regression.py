@@ -40,7 +40,7 @@ def law_of(design, sigma):
 
 
 @pytest.mark.parametrize(("design", "sigma", "move"), only(
-    each_once(DESIGNS, [0.0, 0.3], MOVES), ("se", 0.0, "blocks"), ("box", 0.3, "scan"),
+    each_once(DESIGNS, [0.0, 0.3], MOVES), ("box", 0.3, "scan"),
 ))
 def test_partition_and_locations(design, sigma, move):
     data, _, _, kernel = priors.setting(design, DESIGNS)
@@ -50,6 +50,7 @@ def test_partition_and_locations(design, sigma, move):
     priors.compare(fit, law_of(design, sigma), 0.09)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("measure", "move"), only(
     each_once(priors.MEASURES, MOVES), ("finite-3", "both, and Gibbs"),
 ))

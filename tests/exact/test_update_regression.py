@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from support.cover import by_turns, each_once
 from support.variational_regression import MODELS, begun, log_evidence, parts, random_start, simulated, toy
 
 from nrmmix.inference.executors import OneProcess
@@ -27,7 +28,7 @@ def halves(which, passes, seed=1):
     return first, rows.part(200, rows.n), rows
 
 
-@pytest.mark.parametrize("which", MODELS)
+@pytest.mark.parametrize("which", by_turns(MODELS))
 @pytest.mark.parametrize(("passes", "batches"), [(1, 3), (6, 3), (1, 1)])
 def test_no_step_lowers_the_bound_of_all_rows_seen(which, passes, batches):
     first, new, rows = halves(which, passes)
@@ -87,8 +88,7 @@ def test_a_component_that_moves_keeps_its_other_codes():
     assert moved > 0
 
 
-@pytest.mark.parametrize("batches", [1, 2])
-@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize(("q", "batches"), each_once([1, 2], [1, 2]))
 def test_the_bound_is_below_the_evidence_of_all_rows(q, batches):
     model = toy(q, 1.0)
     binned, rows = parts(model)

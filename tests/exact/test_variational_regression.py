@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
-from support.cover import each_once, only
+from support.cover import by_turns, each_once, only
 from support.length import by_day
 from support.variational_regression import MODELS, SLACK, log_evidence, parts, random_start, simulated, toy
 
@@ -27,7 +27,7 @@ STARTS, EVALUATED = by_day(24), by_day(8)
 
 @pytest.mark.parametrize(("mass", "q"), only([
     pytest.param(mass, q, id=f"{name}-{q}") for name, mass in (("fixed", 1.0), ("sampled", nm.Gamma(2, 1))) for q in (1, 2)
-], (1.0, 1), (1.0, 2), (nm.Gamma(2, 1), 1)))
+], (1.0, 2), (nm.Gamma(2, 1), 1)))
 def test_bound_is_below_the_evidence(q, mass):
     model = toy(q, mass)
     binned, rows = parts(model)
@@ -42,7 +42,7 @@ def test_bound_is_below_the_evidence(q, mass):
     assert 0 < min(gaps) < 6, gaps
 
 
-@pytest.mark.parametrize(("which", "batches"), each_once(MODELS, [1, 7]))
+@pytest.mark.parametrize(("which", "batches"), by_turns(each_once(MODELS, [1, 7])))
 def test_no_step_lowers_the_bound(which, batches):
     for anew in (False, True):
         steps = climbed(MODELS[which](simulated()), batches, anew=anew)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.cover import each_once, only
+from support.cover import by_turns, each_once, only
 from support.length import by_day
 from support.variational_regression import MODELS, SLACK, log_evidence, parts, random_start, simulated, toy
 
@@ -45,8 +45,7 @@ def sums_of(climb):
     return r.sum(axis=0), rows.statistics.whole().totals(r.T), H, -(r * np.log(np.maximum(p, 1e-300))).sum()
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("which", MODELS)
+@pytest.mark.parametrize(("which", "weighted"), each_once(MODELS, [False, True]))
 def test_a_merge_gains_what_was_predicted(which, weighted):
     climb = settled(MODELS[which](simulated()), weighted=weighted)
     pairs = merges.candidates(climb)
@@ -66,7 +65,7 @@ def test_a_merge_gains_what_was_predicted(which, weighted):
         climb.refresh()
 
 
-@pytest.mark.parametrize(("which", "batches"), each_once(MODELS, [1, 5]))
+@pytest.mark.parametrize(("which", "batches"), by_turns(each_once(MODELS, [1, 5])))
 def test_nothing_that_is_tried_lowers_the_bound(which, batches):
     climb, steps = begun(MODELS[which](simulated()), batches, proposals=Proposals(True, True, batches > 1)), []
     climb.run(40, 1e-3, watch=lambda *step: steps.append(step))
@@ -88,7 +87,7 @@ def of_one(model, components):
     return KernelFactors(binned, rows.statistics.exponential, model.prior.mass, N, s, np.ones(components), codes), rows
 
 
-@pytest.mark.parametrize("batches", [1, 5])
+@pytest.mark.parametrize("batches", by_turns([1, 5], 2, 1))
 def test_births_find_what_one_component_does_not_hold(batches):
     start, rows = of_one(MODELS["products"](simulated(1000)), 15)
     bounds = []
