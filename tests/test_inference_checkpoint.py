@@ -192,6 +192,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(fit, tmp_path, monkeypatch):
     same(fit, fitted(path))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_process_that_is_killed(fit, tmp_path):
     """By SIGKILL in the middle of a pass, after so many visits."""

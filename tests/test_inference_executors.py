@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns, only
 
 import nrmmix as nm
 from nrmmix.common.machine import one_blas_thread
@@ -48,7 +49,7 @@ def same(fit, other):
     assert np.array_equal(fit.factors.N, other.factors.N) and np.array_equal(fit.factors.s, other.factors.s)
 
 
-@pytest.mark.parametrize("executor", [1, 2, 4, "threads"])
+@pytest.mark.parametrize("executor", only([1, 2, 4, "threads"], 2, "threads"))
 def test_threads_change_no_bit(fit, executor):
     same(fit, nm.fit(FORMULA, TABLE, method=method(executor=executor), rng=1))
 
@@ -72,7 +73,7 @@ def test_the_other_methods_take_sources_too(name):
 
 
 @pytest.mark.parametrize("name", ["vb", "memoized_vb", "stochastic_vb"])
-@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("weights", by_turns([None, "w"], 2, 1))
 def test_sources_start_from_labels_and_from_earlier_fits(name, weights):
     table = TABLE.assign(w=1.0 + Z % 2)[:3000]
     options = {"vb": nm.VB(passes=3), "memoized_vb": method(passes=3, executor=2), "stochastic_vb": nm.StochasticVB(passes=2)}[name]
@@ -229,6 +230,7 @@ def test_work_that_kills_its_workers_is_given_up(client):
         run.gather(Rows(), [Span(0, 0, 10)], deadly, max)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_scheduler_that_is_gone(tmp_path):
     """In a process of its own, which may be left in any state."""

@@ -97,7 +97,7 @@ SOURCES = {"list": lambda _: PARTS, "one batch": lambda _: [TABLE], "own": lambd
 
 
 @pytest.mark.parametrize("kind", [
-    kind if kind in ("csv", "parquet", "own") else pytest.param(kind, marks=pytest.mark.nightly) for kind in SOURCES
+    kind if kind in ("csv", "parquet") else pytest.param(kind, marks=pytest.mark.nightly) for kind in SOURCES
 ])
 def test_sources_change_no_bit(fit, kind, tmp_path):
     data = SOURCES[kind](tmp_path / "t.parquet")
@@ -136,6 +136,7 @@ def test_starts_on_a_sample_are_those_in_memory(options, few):
     same(nm.fit(FORMULA, TABLE, method=vb, rng=1), nm.fit(FORMULA, PARTS, method=vb, rng=1))
 
 
+@pytest.mark.nightly
 def test_all_rows_at_once_where_they_are_few():
     same(fitted(batches=1, round_size=1), fitted(PARTS, batches=1, round_size=1))
     same(nm.fit(FORMULA, TABLE, method=nm.VB(starts=2, passes=5), rng=1), nm.fit(FORMULA, PARTS, method=nm.VB(starts=2, passes=5), rng=1))
@@ -151,7 +152,7 @@ def test_formulas_and_kernels(formula, kernel):
     same(model.fit(method(starts=1), rng=1), streamed.fit(method(starts=1), rng=1))
 
 
-@pytest.mark.parametrize("formula", ["y + x ~ t + g", "log(y + 9) ~ I(x * t) + C(g)"])
+@pytest.mark.parametrize("formula", by_turns(["y + x ~ t + g", "log(y + 9) ~ I(x * t) + C(g)"]))
 def test_others_are_those_in_memory_to_rounding(formula):
     """Means of several responses are added up row by row, and in memory column by column; designs are solved for in parts."""
     fits = [nm.fit(formula, data, method=method(starts=1, components=25), rng=1) for data in (TABLE, PARTS)]
@@ -185,6 +186,7 @@ def test_rows_with_gaps_are_dropped_and_counted():
         nm.Model("y ~ x", [table], missing="raise")
 
 
+@pytest.mark.nightly
 def test_batches_of_one_row_and_one_component(few):
     source = [TABLE.iloc[[i]] for i in range(20)]
     one = fitted(source, batches=20, round_size=None, components=3, starts=1)
@@ -210,6 +212,7 @@ def client():
         yield client
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the libraries of the cluster
 def test_a_cluster_changes_no_bit_and_neither_does_the_death_of_a_worker(fit, client, tmp_path):
@@ -261,9 +264,9 @@ def stopped_after(visits, path, monkeypatch, **options):
 STOPS = 1, 12, 30, 50, 70, 90, 10**6
 
 
-@pytest.mark.parametrize(("batches", "stops"), [
-    (6, STOPS[::3]), pytest.param(6, STOPS, marks=pytest.mark.nightly), pytest.param(1, STOPS, marks=pytest.mark.nightly),
-], ids=["three times", "often", "one batch"])
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("batches", "stops"), [(6, STOPS[::3]), (6, STOPS), (1, STOPS)], ids=["three times", "often", "one batch"])
 def test_a_fit_goes_on_wherever_it_was_stopped(batches, stops, tmp_path, monkeypatch):
     """In the first start and in the second, between rounds, before any pass has come to its end."""
     options = {"batches": batches, "tol": 1e-3, "passes": 12}
@@ -284,6 +287,7 @@ def test_a_fit_goes_on_from_any_source_and_executor(fit, tmp_path, monkeypatch):
     same(fit, fitted(PARTS, checkpoint=tmp_path / "run.npz", executor=2))
 
 
+@pytest.mark.nightly
 def test_resume(fit, tmp_path, monkeypatch):
     stopped_after(40, tmp_path / "run.npz", monkeypatch)
     same(fit, nm.resume(tmp_path / "run.npz"))  # a small table is in the file
@@ -337,6 +341,7 @@ def test_checkpoints_of_another_fit_are_refused(options, why, tmp_path):
         fitted(checkpoint=tmp_path / "run.npz", starts=None if options.get("formula") == "y ~ 1" else 1, **options)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_process_that_is_killed(fit, tmp_path):
     """By SIGKILL in the middle of a pass, after so many visits."""

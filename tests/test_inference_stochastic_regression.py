@@ -70,8 +70,7 @@ def test_rounds_are_part_of_the_numbers_and_seeds_too(fit):
     assert len({fit.elbo, fitted(round_size=1).elbo, fitted(rng=2).elbo}) == 3
 
 
-@pytest.mark.parametrize("formula", ["y ~ x", "y + t ~ x", "y ~ g"])
-@pytest.mark.parametrize("batches", [None, 1, 50])
+@pytest.mark.parametrize(("batches", "formula"), each_once([None, 1, 50], ["y ~ x", "y + t ~ x", "y ~ g"]))
 def test_other_formulas_and_batches(formula, batches):
     fit = fitted(formula=formula, batches=batches, round_size=None, starts=1)
     assert np.isfinite(fit.elbo) and fit.factors.N.sum() == pytest.approx(700) and not fit.has_converged

@@ -62,6 +62,7 @@ def test_a_cluster_changes_no_bit(name, client):
     same(model().fit(**run, cores=2), there)
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_changes_no_bit(client):
     model, run = motorcycle(), {"draws": 800, "tune": 200, "chains": 2, "rng": 1}
     wanted = model.fit(**run)
@@ -84,6 +85,7 @@ def test_a_limit_of_time_and_an_extension(client):
     assert min(point.iteration for point in longer.run.checkpoints) == whole.run.checkpoints[0].iteration  # the other may be ahead
 
 
+@pytest.mark.nightly
 def test_an_iteration_that_takes_too_long_is_given_up(client):
     """One sweep of these rows takes seconds: the chains stay where they were."""
     y = np.random.default_rng(1).normal(size=(400_000, 4))

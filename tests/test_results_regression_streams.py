@@ -38,9 +38,9 @@ def streamed(path):
     return nm.fit(FORMULA, path, method=METHOD, rng=1)
 
 
-@pytest.mark.parametrize(("kind", "options"), [
+@pytest.mark.parametrize(("kind", "options"), by_turns([
     ("mean", {}), ("quantile", {"q": [0.1, 0.9]}), ("density", {}), ("cdf", {"at": [0.0, 1.0]}), ("exceedance", {"at": 0.5}),
-])
+]))
 def test_predictions_are_those_of_the_fit_in_memory(fit, streamed, kind, options):
     want = fit.predict(NEW, kind, draws=10, **options)
     for new in (NEW, [NEW[:150], NEW[150:]]):
@@ -66,7 +66,7 @@ def test_clusters_are_those_of_the_components_of_the_best_start(streamed):
     assert own["probability"].between(0, 1).all()
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", by_turns(["csv", "parquet"]))
 def test_predictions_go_to_a_file(fit, streamed, path, ending, tmp_path):
     if ending == "parquet":
         pytest.importorskip("pyarrow", reason="pyarrow reads and writes Parquet")
@@ -111,6 +111,7 @@ def test_saved_fits_need_no_rows(streamed, path, tmp_path):
         alone.log_density()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("formula", by_turns(["y ~ t", "y ~ x", "y + x ~ t"], 3, 2))
 def test_one_covariate_and_several_responses(formula, path, tmp_path):
     found = nm.fit(formula, path, method=METHOD, rng=1)

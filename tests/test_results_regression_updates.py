@@ -53,6 +53,7 @@ def test_new_rows_are_added(fit):
     assert "700" in str(more.summary()) and np.isfinite(more.elbo)
 
 
+@pytest.mark.nightly
 def test_tables_and_sources_saved_fits_and_workers_give_the_same(fit, streamed, tmp_path):
     NEW.to_csv(tmp_path / "new.csv", index=False)
     for one in (fit, streamed):
@@ -82,7 +83,7 @@ def test_fits_whose_rows_are_gone(tmp_path):
     ("y ~ x", {}), ("y ~ g", {}), ("y + t ~ x", {}), ("y ~ x + g", {"family": {"y": nm.Regression("0 + x")}}),
     ("y ~ x", {"family": nm.Regression("1 + x", shrinkage=None)}), ("y ~ x", {"kernel": nm.Laplace(0.1)}),
     ("k ~ x + g", {"family": nm.Poisson()}), ("y ~ x + t", {"family": nm.Hurdle(nm.Regression("1 + t"))}),
-], 2, 1), ids=str)
+], 4, 3), ids=str)
 def test_other_models(formula, options, tmp_path):
     least = 0.0 if "Hurdle" in str(options) else -np.inf
     old, new = (one.assign(k=np.round(np.exp(one["y"])), y=one["y"].clip(lower=least)) for one in (OLD, NEW))
@@ -107,7 +108,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", by_turns(METHODS), ids=str)
 def test_every_method(method):
     first = nm.fit(FORMULA, OLD, method=method, rng=1)
     more = first.update(NEW.head(30)).update([NEW[30:200], NEW[200:]])

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.inference.variational_regression.combine import stacked
@@ -62,7 +63,7 @@ def test_is_the_same_again_and_from_a_file(table, fit, tmp_path):
         assert str(other.summary()) == str(fit.summary())
 
 
-@pytest.mark.parametrize("executor", ["threads", 2])
+@pytest.mark.parametrize("executor", by_turns(["threads", 2], 2, 1))
 def test_threads_change_no_bit(table, executor):
     fits = [
         nm.fit("y ~ x + t + g", table, method=nm.MemoizedVB(starts=1, batches=4, round_size=2, executor=one), rng=1)
@@ -72,6 +73,7 @@ def test_threads_change_no_bit(table, executor):
     np.testing.assert_array_equal(*(one.log_density() for one in fits))
 
 
+@pytest.mark.nightly
 def test_memoized_is_near_the_full_one(table, fit):
     found = nm.fit("y ~ x + t + g", table, method=nm.MemoizedVB(starts=3, batches=5), rng=1)
     assert found.log_density().mean() == pytest.approx(fit.log_density().mean(), abs=0.1)
@@ -96,7 +98,7 @@ def test_stacking_maximises_the_mean_log_density():
             assert value(other / other.sum()) <= value(found) + 1e-9
 
 
-@pytest.mark.parametrize("passes", [1, 3, 10])
+@pytest.mark.parametrize("passes", by_turns([1, 3, 10], 3, 1))
 def test_a_row_takes_no_more_from_a_component_than_it_has_put_there(passes):
     """Rows far out in the covariates that have just moved: taken from older sums they would leave no positive definite matrix."""
     rng = np.random.default_rng(0 if passes < 10 else 2)
