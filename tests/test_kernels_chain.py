@@ -237,6 +237,7 @@ for module in pkgutil.walk_packages(nrmmix.kernels.__path__, "nrmmix.kernels."):
 '''
 
 
+@pytest.mark.nightly
 def test_plain_python_gives_the_same_draws(tmp_path):
     """The kernels are ordinary Python: without compilation they make the same draws from the same seed."""
     subprocess_of(SCRIPT + "\nnp.savez(sys.argv[1], **fits(8, 20, 10))", tmp_path / "plain.npz", NUMBA_DISABLE_JIT="1")

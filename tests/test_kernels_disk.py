@@ -88,6 +88,7 @@ def run(tmp_path):
     return result
 
 
+@pytest.mark.nightly
 @compiled
 @pytest.mark.parametrize("way", ["full", pytest.param("full for code", marks=pytest.mark.nightly)])
 def test_a_full_folder_costs_the_time_of_compiling(run, way):
@@ -100,7 +101,7 @@ def test_a_full_folder_costs_the_time_of_compiling(run, way):
 @pytest.mark.parametrize(("suffix", "harm", "name"), by_turns([
     ("nbi", "cut", "scaled"), ("nbi", b"", "scaled"), ("nbi", b"no pickle", "halved"), ("nbi", "folder", "halved"),
     ("nbc", b"no pickle", "halved"), ("nbc", b"", "halved"), ("nbc", "cut", "scaled"), ("nbc", "folder", "scaled"),
-], 4))
+], 8, 6))
 def test_broken_files_are_made_anew(run, tmp_path, suffix, harm, name):
     run()
     (file,) = (tmp_path / "cache").rglob(f"module.{name}*.{suffix}")
@@ -137,6 +138,7 @@ def test_code_beside_the_package_serves_those_who_may_only_read_it(run, tmp_path
     assert run("beside", "read only") == (6.0, 0, True), "a folder that is named is the only one"
 
 
+@pytest.mark.nightly
 @compiled
 def test_processes_that_share_claims_wait_for_who_compiles_but_not_for_ever(run, tmp_path):
     assert run("shared") == (6.0, 0, True)

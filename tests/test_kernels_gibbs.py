@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-from support.cover import by_turns
+from support.cover import by_turns, each_once
 from support.frequencies import MIN_P, chi_square
 from support.models import mixture, regression
 from support.states import check_columns, copy_of, point_of, problem_of, restore, started
@@ -32,8 +32,9 @@ def step(entry_point, data, state, rng):
     assert step_at(entry_point.address, data, state, rng) == layout.DONE
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.3])
-@pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.25), nm.Box(0.4), nm.SquaredExponential([0.5, 0.3])], ids=str)
+@pytest.mark.parametrize(("kernel", "sigma"), each_once(
+    [nm.SquaredExponential(0.25), nm.Box(0.4), nm.SquaredExponential([0.5, 0.3])], [0.0, 0.3],
+), ids=str)
 def test_prior_weights_are_ratios_of_h(kernel, sigma):
     """h(c + i)/h(c), `own` without i; in a state that many observations have entered and left."""
     q = 2 if not kernel.shared_width else 1
@@ -131,7 +132,7 @@ def started_gibbs(name):
 @pytest.mark.parametrize(("name", "which"), by_turns([
     (name, which) for name in GIBBS for which in ("first", "last", "alone", "unassigned")
     if (name, which) != ("one-cluster", "alone")
-], 3))
+], 6))
 def test_gibbs_one_frequencies(name, which):
     model, data, state = started_gibbs(name)
     sizes = state.size[state.labels]

@@ -250,6 +250,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 @compiled
 def test_a_user_s_function_on_disk_is_not_taken_for_another_convention(tmp_path):
     (tmp_path / "own.py").write_text(BY_A_USER)

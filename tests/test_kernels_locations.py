@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.cover import each_once
 from support.models import regression
 
 import nrmmix as nm
@@ -21,8 +22,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("method", ["gibbs", "split_merge", "slice", "tree", "sngp", "blocked"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("name", "method"), each_once(KERNELS, ["gibbs", "split_merge", "slice", "tree", "sngp", "blocked"]))
 def test_sums_that_moves_keep_up(name, method):
     """In fewer iterations than after which all sums are made anew."""
     kernel, q = KERNELS[name]

@@ -381,9 +381,9 @@ def draw_v(data, state, rng):
     auxiliary.draw_v_given_rates(data, state, state.scratch.by_group[0], rng)
 
 
-@pytest.mark.parametrize(("moves_of_v", "regions"), [
+@pytest.mark.parametrize(("moves_of_v", "regions"), by_turns([
     ("v", 2), ("levels", 2), ("both", 2), ("both", 1),  # with one region levels alone keep the ratio of the two
-])
+]))
 def test_moves_of_v_draw_both_groups(moves_of_v, regions):
     """Groups in turn, regions, their common scale and the stretch leave p(v | the rest) as it is: against the density on a grid."""
     _, data, state = two_groups(regions)
@@ -406,7 +406,7 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
         assert abs(values.mean() - wanted) < 4.5 * batches.std(ddof=1) / 10
 
 
-@pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [1, 2, 4], [3]], ids=str)
+@pytest.mark.parametrize("groups", by_turns([[0, 1, 2, 3, 4], [1, 2, 4], [3]], 2, 1), ids=str)
 def test_rescale_draws(groups):
     """The scale of all groups, or of those of a region; the others stay."""
     model = regression(9, nm.SquaredExponential([0.4, 0.8]), prior=nm.NGGP(0.9, 0.35), q=2)

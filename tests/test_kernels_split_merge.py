@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from exact.enumeration import dirichlet_log_eppf, gaussian_log_marginal, nrm_log_eppf, partition_posterior, total_variation
 from support.chains import draws_of, same_draws
+from support.cover import by_turns, each_once
 from support.models import far_away, mixture, spread
 from support.processes import subprocess_of
 from support.states import check_columns, copy_of, point_of, problem_of, started_with_move
@@ -61,8 +62,7 @@ def same_steps(model, move, labels, times, rng):
     return seen
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("proposal", PROPOSALS)
+@pytest.mark.parametrize(("proposal", "prior"), each_once(PROPOSALS, PRIORS))
 def test_proposals_are_those_of_the_reference(proposal, prior):
     model = mixture(8, 2, seed=4, prior=PRIORS[prior])
     seen = same_steps(model, PROPOSALS[proposal], [0, 0, 0, 1, 1, 0, 2, 2], 150, 3)
@@ -70,8 +70,7 @@ def test_proposals_are_those_of_the_reference(proposal, prior):
     assert seen["split"] > 0 and seen["merge"] > 3
 
 
-@pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(("n", "proposal"), each_once([1, 2, 3], PROPOSALS))
 def test_few_observations(proposal, n):
     y = np.array([[0.4], [-0.3], [1.6]])[:n]
     model = mixture(n, 1, y=y, prior=nm.DirichletProcess(1.0))
@@ -89,9 +88,7 @@ def law_of(y, family, log_eppf):
     return {labels: p for labels, p in law.items() if p > 0}
 
 
-@pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize("prior", ["nggp", "finite"])
-@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize(("n", "prior", "proposal"), each_once([3, 5], ["nggp", "finite"], PROPOSALS))
 def test_identical_observations(proposal, prior, n):
     y = np.append(np.full(n - 1, 0.7), 1.9)[:, None]  # a constant column is refused
     model = mixture(n, 1, y=y, prior=PRIORS[prior])
@@ -119,7 +116,7 @@ def test_statistics_that_lose_their_digits(proposal):
 
 
 @pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize(("d", "distance"), [(1, 1e9), (3, 1e6)])
+@pytest.mark.parametrize(("d", "distance"), by_turns([(1, 1e9), (3, 1e6)]))
 def test_far_observations_leave_correct_statistics_behind(proposal, d, distance):
     family = nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.eye(d))
     model = mixture(10, d, y=far_away(d, distance), family=family, prior=nm.DirichletProcess(0.5))

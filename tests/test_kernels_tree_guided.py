@@ -12,6 +12,7 @@ import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partition_posterior, total_variation
 from scipy import stats
 from support.chains import draws_of, same_draws
+from support.cover import by_turns, each_once
 from support.exponential_family import Exponential
 from support.forests import shape_of
 from support.frequencies import MIN_P
@@ -238,8 +239,7 @@ def test_subtrees_that_local_moves_visit():
 # ---- partitions
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize(("move", "prior"), each_once(MOVES, PRIORS))
 def test_statistics_after_many_calls(move, prior):
     model = mixture(40, 2, seed=4, prior=PRIORS[prior])
     data, state, program = started_with_move(model, MOVES[move], np.arange(40) % 4, room=60)
@@ -254,8 +254,7 @@ def test_statistics_after_many_calls(move, prior):
     assert np.isfinite(tally).all()
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(("n", "move"), each_once([1, 2, 3], MOVES))
 def test_few_observations(move, n):
     y = np.array([[0.4], [-0.3], [1.6]])[:n]
     model = mixture(n, 1, y=y, prior=nm.DirichletProcess(1.0))
@@ -356,7 +355,7 @@ def same_checkpoints(a, b):
 
 
 @pytest.mark.parametrize("y", [None, GAPS], ids=["", "cells drawn"])
-@pytest.mark.parametrize("name", CYCLES)
+@pytest.mark.parametrize("name", by_turns(CYCLES))
 def test_going_on_is_as_if_the_chain_had_never_stopped(name, y, tmp_path):
     """From memory and from a file: the guide tree grows again from its number, with the constants that it had."""
     options = {"tune": 30, "chains": 2, "rng": 3, "cores": 1}

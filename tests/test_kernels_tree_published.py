@@ -10,6 +10,7 @@ import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partition_posterior, total_variation
 from naive.trees import Trees, log_product_form
 from support.chains import draws_of, same_draws
+from support.cover import by_turns, each_once
 from support.forests import Case, check, check_free, shape_of
 from support.models import far_away, mixture
 from support.processes import subprocess_of
@@ -61,8 +62,7 @@ def check_trees(model, data, state, program):
         check(case, v, tree)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize(("move", "prior"), each_once(MOVES, PRIORS))
 def test_trees_and_statistics_after_many_calls(move, prior):
     model = mixture(30, 2, seed=4, prior=PRIORS[prior])
     data, state, program = started_with_move(model, MOVES[move], np.arange(30) % 4)
@@ -108,8 +108,7 @@ def test_trees_persist():
 # ---- the edges of the data
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(("n", "move"), each_once([1, 2, 3], MOVES))
 def test_few_observations(move, n):
     y = np.array([[0.4], [-0.3], [1.6]])[:n]
     model = mixture(n, 1, y=y, prior=nm.DirichletProcess(1.0))
@@ -131,7 +130,7 @@ def law_of(model, log_eppf):
     return partition_posterior(len(y), log_eppf, lambda b: gaussian_log_marginal(y[b], family.m, family.r, family.nu, family.scale))
 
 
-@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("n", by_turns([3, 5]))
 def test_identical_observations(n):
     y = np.append(np.full(n - 1, 0.7), 1.9)[:, None]
     model = mixture(n, 1, y=y, prior=nm.NGGP(1.5, 0.45))
