@@ -58,6 +58,7 @@ def test_very_many_clusters(capsys):
     assert all(re.fullmatch(r"(\*\*[\d.]+(e[+-]\d+)?\*\*)?", row[5]) for row in rows)
 
 
+@pytest.mark.nightly
 def test_burn_in_and_mixing_of_trees(capsys, small_sets):
     from benchmarks import trees
 
@@ -112,6 +113,7 @@ def starts_are_in_their_modes(two):
     assert abs(two.model.log_joint(two.starts[0]) - two.model.log_joint(two.starts[1])) < 12
 
 
+@pytest.mark.nightly
 def test_many_clusters(capsys):
     from benchmarks import trees
 
@@ -146,6 +148,7 @@ def test_table_behind_auto(capsys, small_sets):
     assert all(re.fullmatch(r"(\d\S*|inf); \(?\d\S*", cell) for row in rows for cell in row[1:5])
 
 
+@pytest.mark.nightly
 def test_patches_and_noise():
     """Patterns of the basis, patches put together again, and a mixture of patches that takes noise away, better than one Gaussian does."""
     from benchmarks import patches

@@ -212,6 +212,7 @@ def test_program_refuses_without_a_traceback():
     assert done.stderr.startswith("nrmmix: error: there is no data set 'nothing'")
 
 
+@pytest.mark.nightly
 def test_a_fit_imports_neither_statsmodels_nor_matplotlib():
     code = (
         "import sys, nrmmix as nm, nrmmix.cli.program\n"
@@ -328,6 +329,7 @@ def test_output_that_cannot_be_written_is_refused_before_sampling(capsys, never_
     assert name in refused(capsys, [*GALAXY, option, name])
 
 
+@pytest.mark.nightly
 def test_a_time_limit_keeps_what_was_drawn(capsys, tmp_path):
     path = tmp_path / "fit.npz"
     assert main([*GALAXY, "--draws", "1000000", "--tune", "0", "--thin", "1", "--time-limit", "0.3", "--save", str(path)]) == 0

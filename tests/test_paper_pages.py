@@ -139,6 +139,7 @@ def test_short_forms_are_no_part_of_the_code_that_is_shown(script):
     assert "is_fast" not in source and "# short" not in page_of(script) and "NRMMIX_FAST" not in source
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHEAP)
 def test_short_forms_run(name, monkeypatch):

@@ -153,10 +153,12 @@ print(len(gaps), np.ptp(gaps) < 1e-9)
 """
 
 
+@pytest.mark.nightly
 def test_the_case_of_the_matrix_is_that_family(tree):
     assert run(tree, "-c", MARGINALS).split() == ["52", "True"]
 
 
+@pytest.mark.nightly
 def test_a_move_of_ones_own_as_it_stands():
     section = RECIPES.partition("\n## A move of your own\n")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)

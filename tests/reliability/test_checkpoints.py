@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reliability.amount import note, times
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.common import files
@@ -47,7 +47,7 @@ def stopped_again_and_again(model, path, **run):
     raise AssertionError("it does not end")
 
 
-@pytest.mark.parametrize(("name", "method"), each_once(MODELS, ["auto", "split_merge", "slice"]))
+@pytest.mark.parametrize(("name", "method"), by_turns(each_once(MODELS, ["auto", "split_merge", "slice"]), 3))
 def test_a_run_that_goes_on_from_its_file_ends_with_the_same_bits(models, name, method, tmp_path):
     model = models[name]
     whole = model.fit(method, **RUN)
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_from_its_file_ends_with_the_same_bits(models, name, 
     assert same(fit.extend(20), whole.extend(20))
 
 
-@pytest.mark.parametrize("init", ["sequential", "each", "ibhc"])
+@pytest.mark.parametrize("init", by_turns(["sequential", "each", "ibhc"], 3))
 def test_starts_and_kept_parameters_go_on_too(init, tmp_path):
     family = None if init == "ibhc" else nm.SemiconjugateGaussian()
     model = nm.Model("eruptions_min + waiting_min ~ 1", DATA.load_faithful(), family=family)
@@ -66,6 +66,7 @@ def test_starts_and_kept_parameters_go_on_too(init, tmp_path):
     assert same(fit, model.fit("gibbs", **run))
 
 
+@pytest.mark.nightly
 def test_a_run_of_its_own_length_goes_on_too(models, tmp_path):
     """To the same bits, wherever it was stopped; and it is a run of so many draws, thinned."""
     model, path, stopped = models["mixture"], tmp_path / "run.npz", 0

@@ -43,6 +43,7 @@ def test_chains_on_ten_thousand_rows_have_flat_memory(tmp_path):
                                      max(found[half:]) // 1000}})
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="paths are those of POSIX")
 @pytest.mark.parametrize("places", by_turns([
     {"HOME": "/nonexistent", "NUMBA_CACHE_DIR": "/proc/none"}, {"HOME": "/nonexistent"}, {"HOME": None},

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reliability.amount import note, times
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.common import machine
@@ -101,10 +102,10 @@ def test_sparse_counts_of_absurdly_many_columns(tmp_path):
     assert nm.load(tmp_path / "fit.npz").draws.n_draws == 12
 
 
-@pytest.mark.parametrize(("kernel", "wide"), [
+@pytest.mark.parametrize(("kernel", "wide"), by_turns([
     (nm.SquaredExponential(), "distances of 4000 values of 901 covariates from 50 locations in 4 widths would take 5.8 GB"),
     (None, "shape of the draws of codes"),  # tables of codes are made when they are asked for
-])
+]))
 def test_formulas_of_absurdly_wide_bases(kernel, wide, tmp_path):
     rng = np.random.default_rng(0)
     data = {"x": rng.uniform(size=4000), "z": rng.uniform(size=4000), "y": rng.normal(size=4000)}
@@ -264,7 +265,7 @@ def test_a_million_rows_from_end_to_end():
     note(**{"10^6 x 2": {"draws of a chain": fit.draws.n_draws, "peak GiB": round(peak / 2**20, 2)}})
 
 
-@pytest.mark.parametrize("formula", ["accel_g ~ 1", "accel_g ~ times_ms", "accel_g ~ times_ms + np.sin(times_ms)"])
+@pytest.mark.parametrize("formula", by_turns(["accel_g ~ 1", "accel_g ~ times_ms", "accel_g ~ times_ms + np.sin(times_ms)"], 3, 1))
 def test_what_is_not_kept_is_said(formula, tmp_path):
     model = nm.Model(formula, nm.datasets.load_mcycle(), prior=nm.NGGP())
     whole = model.fit(**RUN)
@@ -288,6 +289,7 @@ def test_what_is_not_kept_is_said(formula, tmp_path):
                 fit.partition()
 
 
+@pytest.mark.nightly
 def test_fits_in_one_process_do_not_grow_it():
     """Objects that the collector counts, and memory; the first fits fill caches."""
     import gc

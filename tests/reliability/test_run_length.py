@@ -29,6 +29,7 @@ def said(fit):
     return verdict(fit.evidence, fit.diagnostics(), fit.curve_diagnostics())
 
 
+@pytest.mark.nightly
 def test_a_fit_without_arguments_agrees(galaxy):
     fit = galaxy.fit(rng=1)
     assert not fit.interrupted and converged(fit.diagnostics()) and fit.draws.n_draws <= 1000
@@ -53,6 +54,7 @@ def test_python_and_shell_have_one_default_of_components(tmp_path):
     assert same(nm.load(path), nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=5, tune=5, chains=2, rng=1))
 
 
+@pytest.mark.nightly
 def test_a_limit_of_time_ends_tuning_too_and_the_fit_goes_on(galaxy):
     fit = galaxy.fit(rng=1, tune=10**6, time_limit=0.05)  # a machine five times faster does not reach the goal in it
     assert fit.interrupted and 0 < fit.tune < 10**6 and fit.draws.n_draws > 0

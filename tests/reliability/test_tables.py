@@ -206,7 +206,7 @@ def test_streams_that_the_shell_closes_cost_no_fit(tmp_path, shell, status):
     ("datasets >/dev/full", 1, "nrmmix: error: [Errno 28] No space left on device\n"),
     ("--help >/dev/full", 1, "nrmmix: error: [Errno 28] No space left on device\n"),
     ("datasets >/dev/full 2>/dev/full", 1, ""),
-], 4))
+], 6, 3))
 def test_the_status_is_that_of_the_command_where_a_disk_is_full(given, status, said):
     held = os.environ | {"PYTHONUNBUFFERED": ""}
     done = subprocess.run(f"{sys.executable} -m nrmmix {given}", shell=True, capture_output=True, text=True, env=held, check=False)
