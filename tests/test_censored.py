@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy import stats
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.model.families.distributions import NegativeBinomial, Normal, PoissonDistribution, StudentT, log_between
@@ -152,7 +153,7 @@ def test_rows_in_files_are_refused(tmp_path):
 
 # ---- fits
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", by_turns(FITS))
 def test_values_stay_within_limits_and_files_bring_them_back(name, fits, tmp_path):
     fit = fits(name)
     model = fit.model
@@ -217,7 +218,7 @@ def test_values_far_out_are_drawn_to_full_accuracy():
 
 # ---- predictions
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", by_turns(FITS, 2, 1))
 def test_log_density_of_new_rows_is_that_of_the_fitted_ones(name, fits):
     fit = fits(name)
     own = fit.log_density()

@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 import nrmmix.sklearn
@@ -35,7 +36,7 @@ def test_the_page_has_the_four_packages():
     assert len(CALLS) > 30 and len(ROWS) == len(re.findall(r"^\| `", text, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", by_turns(CALLS))
 @pytest.mark.filterwarnings("ignore:loo")
 def test_calls_run(call, names, monkeypatch):
     """Chains are short where the call leaves their length open."""

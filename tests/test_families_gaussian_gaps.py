@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from exact.marginals import with_missing_cells
 from scipy import stats
+from support.cover import by_turns
 from support.gaussian_forms import CLOSED, FORMS, MIN_P, RUN, data_set, density_columns, form, impute, sample_columns, started, with_gaps
 
 import nrmmix as nm
@@ -28,7 +29,7 @@ def hole(y, *cells):
     return y
 
 
-@pytest.mark.parametrize("d", [2, 4])
+@pytest.mark.parametrize("d", by_turns([2, 4]))
 @pytest.mark.parametrize("name", FORMS)
 def test_scores_of_new_rows_with_gaps(name, d):
     """A model of complete data: the integral over the missing cells, of all patterns with one or two of them."""
@@ -219,7 +220,7 @@ def test_cells_of_several_families_come_row_by_row():
     np.testing.assert_allclose(other.draws["imputed"][0, -1], t * np.where(response == 0, 1000.0, 1.0), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", by_turns(FORMS))
 def test_density_regression_with_gaps(name):
     table = with_gaps()
     table["x"] = np.arange(40) % 8

@@ -135,7 +135,7 @@ def zeros(n=600, seed=0):
 SAMPLERS, OTHERS = ("gibbs", "split_merge", "tree", "slice", "permutation"), ("ibhc", "bhc", "vb", "memoized_vb", "stochastic_vb")
 
 
-@pytest.mark.parametrize("method", by_turns([*SAMPLERS, *OTHERS], 3))
+@pytest.mark.parametrize("method", by_turns([*SAMPLERS, *OTHERS], 6))
 def test_three_quarters_zeros(method):
     data = zeros()
     options = {"draws": 100, "tune": 100, "chains": 2} if method in SAMPLERS else {}
@@ -234,7 +234,7 @@ def exact(sigma, a):
     return location_posterior(KernelJoint(K, [0, 0, 1, 1], 0.9, sigma), of_block)
 
 
-@pytest.mark.parametrize(("method", "sigma"), by_turns([("gibbs", 0.0), ("tree", 0.0), ("split_merge", 0.3), ("slice", 0.3)]))
+@pytest.mark.parametrize(("method", "sigma"), by_turns([("gibbs", 0.0), ("tree", 0.0), ("split_merge", 0.3), ("slice", 0.3)], 4))
 def test_partitions_and_locations_of_density_regression(method, sigma):
     kernel, prior = nm.SquaredExponential(0.7, locations=[0.0, 1.0]), nm.NGGP(0.9, sigma) if sigma else nm.DirichletProcess(0.9)
     family = nm.Hurdle(nm.Regression("1 + x", **HYPER), a=A, b=B)
@@ -289,7 +289,7 @@ def test_missing_responses_are_drawn_with_the_point():
     assert fit.augment().loc[gone & (data["y"] == 0), ".fitted_y"].abs().max() < 0.1
 
 
-@pytest.mark.parametrize("family", [nm.Hurdle(), nm.Hurdle(nm.Regression("1 + x"))], ids=["Gaussian", "Regression"])
+@pytest.mark.parametrize("family", by_turns([nm.Hurdle(), nm.Hurdle(nm.Regression("1 + x"))]), ids=["Gaussian", "Regression"])
 def test_rows_at_the_point_can_come_later(family):
     data = regression_data()
     apart = data[data["y"] != 0].head(100)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from exact.marginals import matrix_regression_log_marginal
 from scipy import stats
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.kernels import chain
@@ -172,8 +173,7 @@ def test_a_million_updates_leave_the_statistics(d):
     assert state.stat[:n, 0] == pytest.approx(before[:n], rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("d", DIMENSIONS)
-@pytest.mark.parametrize("far", ["inputs", "responses"])
+@pytest.mark.parametrize(("far", "d"), each_once(["inputs", "responses"], DIMENSIONS))
 def test_a_removal_that_loses_digits_says_so(d, far):
     data = table(d, 6, 6)
     if far == "inputs":

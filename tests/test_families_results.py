@@ -107,7 +107,7 @@ def rows_of(fit, data):
 # ---- every method
 
 
-@pytest.mark.parametrize("name", by_turns(ALL, 3, 0))
+@pytest.mark.parametrize("name", by_turns(ALL, 6, 0))
 def test_tables(fits, data, name):
     fit = fits(name)
     model, new = fit.model, rows_of(fit, data)
@@ -133,7 +133,7 @@ def test_tables(fits, data, name):
     assert fit.model.prior_predictive(2, rng=1).shape == (2 * N, model.n_dim)
 
 
-@pytest.mark.parametrize("name", by_turns(ALL, 3, 1))
+@pytest.mark.parametrize("name", by_turns(ALL, 6, 1))
 def test_reports(fits, name, tmp_path):
     fit = fits(name)
     text = fit.summary().as_text()
@@ -151,7 +151,7 @@ def test_reports(fits, name, tmp_path):
     np.testing.assert_array_equal(again.extend(3).draws["labels"], fit.extend(3).draws["labels"])
 
 
-@pytest.mark.parametrize("name", by_turns(ALL, 6, 2))
+@pytest.mark.parametrize("name", by_turns(ALL, 12, 2))
 def test_pictures(fits, name):
     from matplotlib import pyplot
 
@@ -216,7 +216,7 @@ def test_probabilities_sum_to_one(fits, fit, name, at):
 @pytest.mark.parametrize("name", by_turns([
     "poisson", "exposure", "counts_over_x", "bernoulli", "categorical", "multinomial", "mixed", "regression", "local", "planes",
     "planes_over_x", "lines_over_days", "diagonal", "gaps", "semiconjugate", "one_precision",
-], 3))
+], 6))
 def test_means_agree_with_replicates(fits, data, name):
     """Every recorded draw is gone through equally often: means vary no more than those of independent replicates."""
     fit, R = fits(name), 1000
@@ -236,7 +236,7 @@ def test_means_agree_with_replicates(fits, data, name):
     assert (np.abs(drawn.mean(axis=0) - mean) < 4.5 * drawn.std(axis=0) / np.sqrt(R) + 1e-12).all()
 
 
-@pytest.mark.parametrize("name", by_turns(["poisson", "exposure", "counts_over_x", "regression"]))
+@pytest.mark.parametrize("name", by_turns(["poisson", "exposure", "counts_over_x", "regression"], 4))
 def test_cdf_and_quantiles_agree_with_replicates(fits, data, name):
     fit, R = fits(name), 1000
     new, response = data.iloc[:4], fit.model.frame.response_names[0]

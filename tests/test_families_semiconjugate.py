@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from support.cover import each_once
 from support.length import by_day
 
 import nrmmix as nm
@@ -152,9 +153,7 @@ def test_shared_precision_has_its_full_conditional(n_clusters):
     assert (state.stat[2:4, :n_clusters] == drawn[-1][:, None]).all()
 
 
-@pytest.mark.parametrize("shape", [0.03, 0.4, 1.0, 8.0, 3e3])
-@pytest.mark.parametrize("v", [1e-6, 1.0, 1e4])
-@pytest.mark.parametrize("square", [0.0, 1.0, 1e3, 1e12])
+@pytest.mark.parametrize(("square", "v", "shape"), each_once([0.0, 1.0, 1e3, 1e12], [1e-6, 1.0, 1e4], [0.03, 0.4, 1.0, 8.0, 3e3]))
 def test_prior_predictive_by_quadrature(square, v, shape):
     rate = 0.7 * shape
     far = max(square, v, 1.0)

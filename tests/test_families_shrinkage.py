@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 
@@ -115,11 +116,11 @@ def test_designs_without_an_intercept(right):
 # ---- use
 
 
-@pytest.mark.parametrize(("formula", "family"), [
+@pytest.mark.parametrize(("formula", "family"), by_turns([
     ("y ~ t", nm.Regression("1 + x")), ("y + y2 ~ 1", nm.Regression("1 + x")),
     ("y + y2 ~ 1", {"y": nm.Regression("1 + x"), "y2": nm.Regression("1 + x + w")}),
     ("y + y2 ~ 1", {"y": nm.Regression("1 + x"), "y2": nm.SemiconjugateGaussian(shared_precision=True)}),
-])
+]))
 def test_saved_loaded_and_extended(tmp_path, formula, family):
     data = lines()
     fit = nm.fit(formula, data, family=family, **RUN)

@@ -111,6 +111,7 @@ def test_pictures(fit):
         plt.close("all")
 
 
+@pytest.mark.nightly
 def test_reports_and_exports(fit, tmp_path):
     assert "one covariance Sigma of all components" in str(fit.model) and "sd a" in str(fit.summary())
     fit.report(tmp_path / "report.html")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.extending import DONE, MOVE_T, NEED_ROOM, Count, Move, entry, gibbs_one, redraw_cells
@@ -36,8 +37,7 @@ def model():
     return nm.Model(data=Y, prior=nm.NGGP())
 
 
-@pytest.mark.parametrize("name", MOVES)
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize(("n", "name"), each_once([1, 2], MOVES))
 def test_few_observations(name, n):
     """Every move on one and two observations; of two the posterior of one cluster is known."""
     family = nm.Gaussian(m=[0.0, 0.0], r=0.5, nu=4.0, scale=np.eye(2))
@@ -61,7 +61,7 @@ def test_seed_and_cores(model, name):
         np.testing.assert_array_equal(values, second.draws[key])
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", by_turns(MOVES))
 def test_saved_and_extended_as_if_never_stopped(model, name, tmp_path):
     whole = model.fit(MOVES[name], **{**RUN, "draws": 30})
     saved = nm.load(model.fit(MOVES[name], **RUN).save(tmp_path / "fit.npz"))
@@ -72,8 +72,7 @@ def test_saved_and_extended_as_if_never_stopped(model, name, tmp_path):
     pd.testing.assert_frame_equal(whole.diagnostics(), longer.diagnostics())
 
 
-@pytest.mark.parametrize("init", ["sequential", "one", "each"])
-@pytest.mark.parametrize("name", ["split_merge", "all", "beam"])
+@pytest.mark.parametrize(("name", "init"), each_once(["split_merge", "all", "beam"], ["sequential", "one", "each"]))
 def test_starts(model, name, init):
     """From every start the two groups are found."""
     fit = model.fit(MOVES[name], draws=300, tune=300, chains=2, init=init, rng=2)

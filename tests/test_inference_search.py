@@ -11,6 +11,7 @@ import pytest
 from exact import marginals
 from exact.enumeration import gaussian_log_marginal
 from scipy.sparse import csr_array
+from support.cover import by_turns
 from support.search_models import FAMILY, gaussian_of, grown, joined, model_of, scattered
 from support.search_trees import agree, gardener, naive_tree
 
@@ -26,7 +27,7 @@ from nrmmix.kernels.trees import ibhc
 # ---- against plain Python
 
 
-@pytest.mark.parametrize("prior", [nm.DirichletProcess(1.0), nm.NGGP(0.7, 0.4), nm.FiniteMixture(4, 2.0)], ids=str)
+@pytest.mark.parametrize("prior", by_turns([nm.DirichletProcess(1.0), nm.NGGP(0.7, 0.4), nm.FiniteMixture(4, 2.0)], 3, 1), ids=str)
 def test_all_cases_of_insertion_and_splits_are_those_of_plain_python(prior):
     seen = {"new": 0, "top": 0, "left": 0, "right": 0, "split": 0}
     for seed in range(12):
@@ -461,7 +462,9 @@ def test_command_line(tmp_path, capsys):
     assert "holds a search, which has come to its end" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("method", "prior"), [("bhc", nm.DirichletProcess()), ("ibhc", nm.NGGP()), ("ibhc", nm.NormalizedStable(0.4))])
+@pytest.mark.parametrize(("method", "prior"), by_turns([
+    ("bhc", nm.DirichletProcess()), ("ibhc", nm.NGGP()), ("ibhc", nm.NormalizedStable(0.4)),
+], 3, 1))
 def test_saved_searches(method, prior, tmp_path):
     fit = model_of(scattered(30, 2), prior=prior).fit(method, rng=3)
     again = nm.load(fit.save(tmp_path / "search.npz"))

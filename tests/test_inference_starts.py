@@ -22,7 +22,7 @@ def groups(n, d, seed=3):
 
 @pytest.mark.parametrize(("n", "d", "covariance"), by_turns([
     (60, 10, "full"), (100, 15, "diagonal"), (60, 20, "diagonal"), (120, 6, "full"),
-]))
+], 4))
 def test_one_lump_is_found_from_every_end(n, d, covariance):
     """Rows that enter one by one stay each alone in many dimensions, hundreds of nats below one cluster, and chains then agree on it."""
     model = nm.Model(data=noise(n, d), family=nm.Gaussian(covariance))

@@ -89,7 +89,7 @@ def test_groups_in_few_rows_of_many_columns_are_found(method, seed):
 @pytest.mark.parametrize("K, n, d, covariance", by_turns([
     (3, 60, 10, "full"), (3, 200, 20, "full"), (6, 60, 20, "full"), (6, 90, 10, "full"),
     (3, 90, 20, "diagonal"), (6, 60, 10, "diagonal"),
-], 3, 1))
+], 6, 1))
 def test_the_bound_is_that_of_a_start_at_the_truth_or_higher(K, n, d, covariance):
     for seed in (301, 302):
         y, z = apart(K, n, d, seed)

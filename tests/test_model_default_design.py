@@ -127,6 +127,7 @@ def test_where_covariates_are_far_from_zero_there_is_an_intercept_as_elsewhere()
         assert nm.Model("y ~ cr(x, df=4)", {"x": x + offset, "y": y}).family.design == "0 + cr(x, df=4)"
 
 
+@pytest.mark.nightly
 def test_lines_are_hardly_worse_with_squares_and_products_than_without():
     """Columns without an effect are shrunk to it: the mean of a line is nearer than without them by least squares."""
     rng = np.random.default_rng(7)

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.common.names import bare, meant, quoted_name
@@ -145,7 +146,7 @@ def test_dates_survive_files_and_copies(dated, tmp_path):
         assert str(again.model) == str(dated.model)
 
 
-@pytest.mark.parametrize("kind", ["parts", "parquet"])
+@pytest.mark.parametrize("kind", by_turns(["parts", "parquet"]))
 def test_dates_of_rows_that_are_loaded_part_by_part(kind, tmp_path):
     """The first day is that of all rows, those left out too, whichever part it is in."""
     rng = np.random.default_rng(2)

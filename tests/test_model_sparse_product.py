@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import gammaln
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.model.priors.sparse_product import FLOOR, MAX_CODES
@@ -297,7 +298,7 @@ def test_a_saved_fit_goes_on_as_if_never_stopped(fit, tmp_path):
     pd.testing.assert_frame_equal(again.predict(draws=6), fit.predict(draws=6), check_exact=True)
 
 
-@pytest.mark.parametrize("store", ["partition", "scalars"])
+@pytest.mark.parametrize("store", by_turns(["partition", "scalars"]))
 def test_fits_that_keep_no_codes_go_on(store, fit, tmp_path):
     less = fit.model.fit(**RUN, store=store)
     assert "codes" not in less.draws and "inclusion" not in less.draws
@@ -313,7 +314,7 @@ def test_a_checkpoint_goes_on_as_if_never_stopped(fit, table, tmp_path):
     same(fit.model.fit(**RUN | {"draws": 15}), nm.resume(path).extend(3))
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", by_turns([1, 2]))
 def test_a_fit_that_was_stopped_goes_on_to_the_same_draws(cores, fit, monkeypatch, tmp_path):
     path = tmp_path / "stopped.npz"
     stopped = fit.model.fit(**RUN | {"cores": cores, "draws": 3000}, time_limit=0.2, checkpoint=path)
@@ -436,6 +437,7 @@ def test_unseen_levels_are_refused(fit):
 # ---- data at the edge
 
 
+@pytest.mark.nightly
 def test_more_covariates_than_half_the_rows():
     rng = np.random.default_rng(3)
     names = [f"x{j}" for j in range(40)]
@@ -478,7 +480,7 @@ PRIORS = [
 ]
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", by_turns(PRIORS, 3), ids=str)
 def test_every_random_measure(prior, table):
     model = nm.Model("y ~ x + g", table, prior=prior)
     fit = model.fit(**RUN)
@@ -489,7 +491,7 @@ def test_every_random_measure(prior, table):
         assert model.log_joint(**state_of(fit, chain)) == pytest.approx(fit.draws["log_joint"][chain, -1], rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["gibbs", "split_merge", "slice", "tree", "sngp"])
+@pytest.mark.parametrize("method", by_turns(["gibbs", "split_merge", "slice", "tree", "sngp"]))
 def test_methods_that_suit(method, table):
     fit = nm.Model("y ~ x + g", table).fit(method, **RUN)
     assert np.isfinite(fit.draws["log_joint"]).all() and len(np.unique(fit.draws.flat("labels"), axis=0)) > 1

@@ -27,7 +27,7 @@ def options(kind):
     return {name: value for name, value in FEW.items() if name in KINDS[kind].options}
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", by_turns(CLASSES))
 def test_every_available_kind_draws(name):
     fit = fitted(name)
     kinds = plots.available(fit.model)
@@ -44,7 +44,7 @@ def test_every_available_kind_draws(name):
             pyplot.close("all")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_turns(MODELS))
 def test_what_is_not_available_is_refused(name):
     model = fitted(name).model
     for kind in {*KINDS} - {*plots.available(model)}:

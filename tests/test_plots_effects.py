@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from support.cover import by_turns
 
 import nrmmix as nm
 
@@ -36,13 +37,13 @@ def lines(ax):
 
 @pytest.mark.parametrize(
     ("options", "predicted"),
-    [
+    by_turns([
         ({}, {}), ({"kind": "quantile"}, {"kind": "quantile", "q": 0.5}),
         ({"kind": "exceedance", "y": 3.0}, {"kind": "exceedance", "at": [3.0]}),
         ({"kind": "cdf", "y": 20.0, "units": "response"}, {"kind": "cdf", "at": [20.0], "units": "response"}),
         ({"kind": "density", "y": 3.0}, {"kind": "density", "at": [3.0]}),
         ({"kind": "quantile", "q": 0.9, "units": "response"}, {"kind": "quantile", "q": 0.9, "units": "response"}),
-    ],
+    ], 2, 1),
 )
 def test_effects_are_predictions(fit, options, predicted):
     """A number and a factor together: the curve of each level is what `predict` says at held values."""

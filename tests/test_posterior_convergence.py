@@ -55,7 +55,7 @@ def test_a_partition_that_changes_or_few_draws_are_no_objection():
 
 
 @pytest.mark.parametrize("prior", by_turns([nm.DirichletProcess(), nm.DirichletProcess(1e-9)], 3))
-@pytest.mark.parametrize("init", ["spread", "one", "each"])
+@pytest.mark.parametrize("init", by_turns(["spread", "one", "each"], 3))
 def test_clear_groups_are_trusted(prior, init):
     """Three groups 20 standard deviations apart: all chains have the same partition in every draw, wherever they start."""
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ import math
 import naive
 import numpy as np
 import pytest
+from support.cover import each_once
 
 from nrmmix.kernels import partitions as kernels
 from nrmmix.posterior import partition as pt
@@ -142,8 +143,7 @@ def test_expected_loss_is_the_average(loss, rng):
 # ---- estimates
 
 
-@pytest.mark.parametrize("kind", ["scattered", "noisy"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "kind"), each_once(LOSSES, ["scattered", "noisy"]))
 def test_the_estimate_is_the_best_of_all_partitions(loss, kind, rng):
     for n, repeats in ((2, 5), (3, 10), (4, 15), (5, 20), (6, 25)):
         everything = np.array(list(naive.partitions(n)))

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from support.cover import by_turns
+from support.cover import by_turns, only
 
 import nrmmix as nm
 from nrmmix.posterior.predict.functionals import with_band
@@ -53,7 +53,7 @@ def test_bands_widen_in_a_gap(two_stretches):
     assert width[1:4].max() > 5 * max(width[0], width[4])
 
 
-@pytest.mark.parametrize("family", [nm.Gaussian(), nm.Gaussian(m=5.0, r=0.05, nu=4.0, scale=0.2)])
+@pytest.mark.parametrize("family", by_turns([nm.Gaussian(), nm.Gaussian(m=5.0, r=0.05, nu=4.0, scale=0.2)]))
 def test_constant_components_have_the_spread_of_the_prior_far_away(two_stretches, family):
     fit = nm.fit("y ~ x", two_stretches, family=family, kernel=nm.SquaredExponential(0.1), **RUN)
     width = checked(fit.predict({"x": [0.5, 8.0, 50.0, 1e4]}, draws=240))
@@ -65,10 +65,10 @@ def of_two_methods(two_stretches):
     return nm.fit("y ~ x", two_stretches, **RUN), nm.fit("y ~ x", two_stretches, method="vb", rng=1)
 
 
-@pytest.mark.parametrize(("kind", "options"), [
+@pytest.mark.parametrize(("kind", "options"), by_turns([
     ("mean", {}), ("quantile", {"q": [0.001, 0.1, 0.5, 0.999]}), ("density", {"at": [-50.0, 0.0, 5.0, 40.0]}),
     ("cdf", {"at": [-50.0, 0.0, 5.0, 40.0]}), ("exceedance", {"at": [-50.0, 0.0, 5.0, 40.0]}),
-])
+], 2, 1))
 def test_every_kind_holds_its_estimate(of_two_methods, kind, options):
     """At rows too, and in differences; with few draws, of which an estimate is hardly ever between the extremes of quantiles."""
     for fit in of_two_methods:
@@ -80,6 +80,7 @@ def test_every_kind_holds_its_estimate(of_two_methods, kind, options):
         checked(fit.contrasts({"x": [0.5, 20.0]}, kind, draws=20, **options))
 
 
+@pytest.mark.nightly
 def test_several_covariates_and_a_level_with_few_rows():
     rng = np.random.default_rng(2)
     n = 160
@@ -120,7 +121,7 @@ def pairs():
     return pd.DataFrame({"a": a, "b": 2 * a * (1 - z) - a * z + rng.normal(0, 0.5, 150), "k": rng.poisson(1 + 4 * z), "x": rng.random(150)})
 
 
-@pytest.mark.parametrize("method", ["gibbs", "memoized_vb"])
+@pytest.mark.parametrize("method", by_turns(["gibbs", "memoized_vb"]))
 @pytest.mark.parametrize("prior", ["gamma", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("NGGP", "finite"))])
 def test_given_what_is_far_away(pairs, method, prior):
     """Joint Gaussian components: the band of one response widens with the distance of the other, and does not end at its prior mean."""
@@ -135,7 +136,7 @@ def test_given_what_is_far_away(pairs, method, prior):
         checked(fit.predict({"a": [2.0, 60.0]}, kind, given="a", draws=60, **options))
 
 
-@pytest.mark.parametrize("family", [pytest.param("blocks", marks=pytest.mark.nightly), "semiconjugate", "over x"])
+@pytest.mark.parametrize("family", only(["blocks", "semiconjugate", "over x"], "over x"))
 def test_given_in_other_models(pairs, family):
     if family == "over x":
         fit = nm.fit("a + b ~ x", pairs, family=nm.Gaussian(), **RUN)
@@ -150,6 +151,7 @@ def test_given_in_other_models(pairs, family):
     checked(fit.predict({"b": [0.0, 60.0]}, given="b"))
 
 
+@pytest.mark.nightly
 def test_bands_are_the_same_with_threads(two_stretches, monkeypatch):
     from nrmmix.posterior.predict import functionals
 

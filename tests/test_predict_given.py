@@ -65,7 +65,7 @@ def ratio(fit, rows, known):
     return np.exp(fit.log_density(rows, draws=None) - fit.log_density(marginal, draws=None)).to_numpy()
 
 
-@pytest.mark.parametrize("name", by_turns(FAMILIES))
+@pytest.mark.parametrize("name", by_turns(FAMILIES, 4))
 def test_joint_over_marginal(fits, name):
     """The joint density of the rest is the ratio of densities; that of one response and its cdf follow from it by quadrature."""
     fit, rows = fits(name), DATA[["a", "b", "e"]].iloc[:4]
@@ -147,7 +147,7 @@ def insist_on_the_same_apart(fit, rows, **options):
 KINDS = [{"kind": "mean"}, {"kind": "quantile"}, *({"kind": kind, "at": [0.0, 1.0]} for kind in ("density", "cdf", "exceedance"))]
 
 
-@pytest.mark.parametrize("name", by_turns([*FAMILIES, "regression", "over_x", "blocks"], 3, 2))
+@pytest.mark.parametrize("name", by_turns([*FAMILIES, "regression", "over_x", "blocks"], 6, 2))
 def test_rows_apart_and_together_given_a_response(fits, name):
     """A row's band does not depend on the rows that are predicted beside it, one far away among them."""
     rows = DATA.iloc[:3].copy()
@@ -167,11 +167,11 @@ def test_rows_apart_and_together_given_counts_and_levels(fits):
     insist_on_the_same_apart(fits("blocks"), DATA[["w1", "w2"]].iloc[:3], given=["w1", "w2"], response="k", kind="quantile", draws=24)
 
 
-@pytest.mark.parametrize(("formula", "family", "method"), [
+@pytest.mark.parametrize(("formula", "family", "method"), by_turns([
     ("b ~ x", None, "auto"), ("b ~ x + e + c", None, "auto"), pytest.param("b ~ x + c", None, "vb", marks=pytest.mark.nightly),
     ("k ~ x", nm.Poisson(), "auto"),
     ("b ~ 1", nm.Regression("1 + x"), "auto"),
-])
+], 2, 1))
 @pytest.mark.filterwarnings("ignore:.*components.*")
 def test_rows_apart_and_together(formula, family, method):
     run = {"rng": 1} if method == "vb" else RUN

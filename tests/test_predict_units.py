@@ -77,7 +77,7 @@ def fits():
 NEW = {"x": [0.2, 0.8]}
 
 
-@pytest.mark.parametrize("text", by_turns(["log(wage)", "sqrt(wage)", "logit(share)", "I(-log(wage))"]))
+@pytest.mark.parametrize("text", by_turns(["log(wage)", "sqrt(wage)", "logit(share)", "I(-log(wage))"], 4))
 def test_curves(fits, text):
     """Densities are the slopes of distribution functions, and integrate to one; these are those of the formula at its own points."""
     fit = fits[text]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy import stats
+from support.cover import by_turns
 from support.length import by_day, coarser
 
 import nrmmix as nm
@@ -49,7 +50,7 @@ def fits():
 MODELS = fits()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_turns(MODELS))
 @pytest.mark.filterwarnings(SHORT)
 def test_tables_of_every_model(name):
     model = MODELS[name]

@@ -69,7 +69,7 @@ def saved(fits, tmp_path_factory):
     return fits["regression"].save(tmp_path_factory.mktemp("saved") / "fit.npz")
 
 
-@pytest.mark.parametrize("name", by_turns(MODELS))
+@pytest.mark.parametrize("name", by_turns(MODELS, 3))
 def test_a_loaded_fit_is_the_fit(fits, name, tmp_path):
     fit = fits[name]
     again = nm.load(fit.save(tmp_path / "fit.npz"))
@@ -104,7 +104,7 @@ def test_loading_compiles_no_entry_points(fits, tmp_path, monkeypatch):
     assert asked == []
 
 
-@pytest.mark.parametrize("name", ["mixture", "nggp", "box", "several", "levels"])
+@pytest.mark.parametrize("name", by_turns(["mixture", "nggp", "box", "several", "levels"]))
 def test_a_loaded_fit_goes_on_as_if_never_stopped(fits, name, tmp_path):
     longer = fits[name].model.fit(**RUN | {"draws": 80})
     again = nm.load(nm.load(fits[name].save(tmp_path / "a.npz")).extend(3).save(tmp_path / "b.npz")).extend(65, cores=2)
@@ -173,9 +173,9 @@ def test_row_labels_of_many_types(labels, tmp_path):
     assert again.equals(labels) and again.dtype == labels.dtype and again.name == labels.name
 
 
-@pytest.mark.parametrize(
-    "levels", [pd.interval_range(0, 2), pd.date_range("2020-01-01", periods=2), pd.Index([2.5, 1.0]), pd.Index([True, False])], ids=str
-)
+@pytest.mark.parametrize("levels", by_turns([
+    pd.interval_range(0, 2), pd.date_range("2020-01-01", periods=2), pd.Index([2.5, 1.0]), pd.Index([True, False]),
+]), ids=str)
 def test_categories_of_many_types(levels, tmp_path):
     group = pd.Categorical.from_codes([0, 1] * 20, categories=levels)
     fit = nm.fit("y ~ group", {"y": np.arange(40.0), "group": group}, **RUN)
@@ -358,7 +358,9 @@ PRIORS = {
 
 @pytest.mark.parametrize(
     ("formula", "prior"),
-    [*(("accel_g ~ 1", prior) for prior in PRIORS), *(("accel_g ~ times_ms", prior) for prior in ("py", "stable", "finite"))],
+    by_turns([
+        *(("accel_g ~ 1", prior) for prior in PRIORS), *(("accel_g ~ times_ms", prior) for prior in ("py", "stable", "finite")),
+    ], 3, 1),
 )
 def test_every_random_measure(prior, formula, tmp_path):
     fit = nm.fit(formula, nm.datasets.load_mcycle(), prior=PRIORS[prior], draws=12, tune=12, chains=2, rng=3)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.posterior.predict.densities import log_terms
@@ -119,7 +120,7 @@ def test_chains_take_what_belongs_to_them(method):
     assert NRMMixture(method=method, **SMALL).fit(X).result_.draws.n_draws == 30
 
 
-@pytest.mark.parametrize("method", ["vb", "memoized_vb", nm.VB(starts=2)], ids=str)
+@pytest.mark.parametrize("method", by_turns(["vb", "memoized_vb", nm.VB(starts=2)], 3), ids=str)
 def test_regressors_by_variational_inference(method):
     assert NRMRegressor(method=method, random_state=1).fit(X, Y).score(X, Y) > 0.5
 
@@ -166,6 +167,7 @@ def test_weights_count_rows():
             NRMMixture(**SMALL).fit(X, sample_weight=bad)
 
 
+@pytest.mark.nightly
 def test_the_module_is_an_attribute_of_the_package():
     code = "import sys, nrmmix as nm; assert 'sklearn' not in sys.modules; print(nm.sklearn.NRMMixture.__name__, 'sklearn' in dir(nm))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == ["NRMMixture", "True"]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from exact.enumeration import gaussian_log_marginal, partitions
 from scipy.special import gammaln
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.cli import main
@@ -39,14 +40,14 @@ def repeated(table):
 RUN = {"draws": 6, "tune": 6, "chains": 2, "rng": 3}
 
 
-@pytest.mark.parametrize(("formula", "options"), [
+@pytest.mark.parametrize(("formula", "options"), by_turns([
     ("y ~ 1", {}),
     ("y + z ~ 1", {"method": "tree", "prior": nm.NGGP()}),
     ("y + k ~ 1", {"family": {"y": nm.Gaussian(), "k": nm.Poisson()}, "method": "split_merge"}),
     ("line ~ x", {}),
     ("line ~ x + x2 + g", {}),
     ("y ~ 1", {"family": nm.SemiconjugateGaussian()}),
-])
+]))
 def test_chains_draw_what_they_draw_of_the_rows_repeated(table, formula, options):
     options = RUN | options
     fit, other = nm.fit(formula, table, weights="w", **options), nm.fit(formula, repeated(table), **options)
@@ -106,8 +107,7 @@ def test_variational_mixtures_are_those_of_the_rows_repeated(table, family):
     assert np.array_equal(copies, other.labels) and fit.factors.N.sum() == pytest.approx(table["w"].sum())
 
 
-@pytest.mark.parametrize("formula", ["line ~ x", "line ~ x + x2 + g", "y + line ~ x + g"])
-@pytest.mark.parametrize("combine", ["equal", "stacking"])
+@pytest.mark.parametrize(("combine", "formula"), each_once(["equal", "stacking"], ["line ~ x", "line ~ x + x2 + g", "y + line ~ x + g"]))
 def test_variational_regressions_are_those_of_the_rows_repeated(table, formula, combine):
     options = {"method": nm.VB(starts=2, components=8, combine=combine), "rng": 1}
     fit, other = nm.fit(formula, table, weights="w", **options), nm.fit(formula, repeated(table), **options)
