@@ -21,7 +21,10 @@ MODULES = sorted(
 )
 
 
-LONG = ("results.variational_regression", "plots.effects", "results.mcmc", "results.clustering", "results.base")  # of seconds
+LONG = (  # of seconds
+    "results.variational_regression", "plots.effects", "results.mcmc", "results.clustering", "results.base", "results.variational",
+    "report.frames", "plots.regressions", "plots.importance",
+)
 
 
 @pytest.mark.parametrize("name", [

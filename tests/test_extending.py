@@ -82,7 +82,7 @@ def test_bands_need_the_random_measure():
             draw()
     assert fit.predict(Y[:2, None], kind="cluster").shape == (2, 2)
 
-    fit = model(WithMeasure(0.7)).fit(draws=500, tune=100, chains=4, rng=2)
+    fit = model(WithMeasure(0.7)).fit(draws=150, tune=100, chains=4, rng=2)
     table = fit.predict(kind="density", at=[0.0, 1.0], draws=400)
     assert (table["lower"] < table["estimate"]).all() and (table["estimate"] < table["upper"]).all()
     assert fit.simulate(draws=2, rng=1).shape == (12, 1)

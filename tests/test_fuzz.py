@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import nrmmix as nm
 from nrmmix.model.frame.rows import NewRows
 
-EXAMPLES = int(os.environ.get("NRMMIX_FUZZ_EXAMPLES", "75"))
+EXAMPLES = int(os.environ.get("NRMMIX_FUZZ_EXAMPLES", "40"))
 fuzz = settings(
     max_examples=EXAMPLES,
     derandomize="NRMMIX_FUZZ_EXAMPLES" not in os.environ,

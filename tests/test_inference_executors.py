@@ -189,8 +189,17 @@ def client():
         yield client
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the libraries of the cluster
+def test_a_cluster_of_one_thread_changes_no_bit(fit):
+    distributed = pytest.importorskip("distributed", reason="dask.distributed has the clusters")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+            same(fit, nm.fit(FORMULA, TABLE, method=method(executor=client), rng=1))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
 def test_a_cluster_changes_no_bit_and_neither_does_the_death_of_a_worker(fit, client, tmp_path):
     same(fit, nm.fit(FORMULA, TABLE, method=method(executor=client), rng=1))
     TABLE.to_csv(tmp_path / "t.csv", index=False)
@@ -211,6 +220,7 @@ def test_a_cluster_changes_no_bit_and_neither_does_the_death_of_a_worker(fit, cl
     assert len(calls) > 4
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_what_goes_wrong_on_a_cluster_is_said(client, monkeypatch):

@@ -17,8 +17,8 @@ RNG = np.random.default_rng(5)
 N = 900
 TABLE = pd.DataFrame({"x": RNG.uniform(-2, 2, N), "t": RNG.standard_normal(N).round(1), "g": RNG.choice(list("abc"), N)})
 TABLE["y"] = np.sin(2 * TABLE["x"]) + np.where(TABLE["g"] == "a", 1.5, 0) + np.where(TABLE["x"] > 0, 0.4, 0.1) * RNG.standard_normal(N)
-METHOD = nm.MemoizedVB(batches=4, starts=2, passes=4, components=25)
-NEW = TABLE.sample(400, random_state=1).reset_index(drop=True)
+METHOD = nm.MemoizedVB(batches=4, starts=2, passes=4, components=10)
+NEW = TABLE.sample(120, random_state=1).reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def streamed(path):
 ]))
 def test_predictions_are_those_of_the_fit_in_memory(fit, streamed, kind, options):
     want = fit.predict(NEW, kind, draws=10, **options)
-    for new in (NEW, [NEW[:150], NEW[150:]]):
+    for new in (NEW, [NEW[:50], NEW[50:]]):
         found = streamed.predict(new, kind, draws=10, **options)
         pd.testing.assert_frame_equal(found, want if new is NEW else found)
         np.testing.assert_allclose(found["estimate"], want["estimate"], rtol=1e-7, atol=1e-7)

@@ -83,8 +83,7 @@ def test_ways_to_combine(table, fit):
     equal = nm.fit("y ~ x + t + g", table, method=nm.VB(starts=3, combine="equal"), rng=1)
     best = nm.fit("y ~ x + t + g", table, method=nm.VB(starts=3, combine="best"), rng=1)
     assert equal.starts["weight"].tolist() == [1 / 3] * 3 and best.elbo == fit.starts["elbo"].max()
-    each = [nm.fit("y ~ x + t + g", table, method=nm.VB(starts=3, combine=how), rng=1).log_density() for how in ("equal", "best")]
-    assert not np.allclose(*each)
+    assert not np.allclose(equal.log_density(), best.log_density())
 
 
 def test_stacking_maximises_the_mean_log_density():
@@ -111,6 +110,7 @@ def test_a_row_takes_no_more_from_a_component_than_it_has_put_there(passes):
     assert fit.starts["weight"].sum() == pytest.approx(1) and (fit.starts["weight"] >= 0).all()
 
 
+@pytest.mark.nightly
 def test_mixtures_in_a_covariate_of_one_number():
     fit = nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=2), rng=1)
     assert fit.predict({"times_ms": [20.0]})["estimate"].iloc[0] == pytest.approx(-104, abs=15)

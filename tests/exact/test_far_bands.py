@@ -81,7 +81,7 @@ def fitted(prior):
     return model.fit(init=[0, 0, 0, 1, 2, 2, 2], draws=1, tune=0, chains=1, rng=3)
 
 
-@pytest.mark.parametrize("name", by_turns(PRIORS))
+@pytest.mark.parametrize("name", by_turns(PRIORS, 4, 1))
 def test_draws_are_those_of_the_whole_measure(name):
     """Distribution of the mean and of the distribution function at a point over draws, inside the data, in a gap, and beyond."""
     prior = PRIORS[name]
@@ -127,6 +127,7 @@ def test_draws_are_those_of_the_whole_measure(name):
         assert (found[:, 0, 3:] == FAMILY["m"]).mean() == 0 and np.ptp(np.quantile(found[:, 0, 4], [0.05, 0.95])) > 1.0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("a_known", only([0.3, 3.0, 4.5], 3.0))
 def test_band_given_what_is_far_from_the_data(a_known):
     """Dirichlet process, one observation: F ~ DP(mass + 1) by stick breaking, draws weighted by the density of what is known."""

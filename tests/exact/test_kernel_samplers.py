@@ -199,7 +199,7 @@ def test_refusals():
     assert finite.methods().query("suits").index.tolist() == ["auto", "gibbs", "slice", "blocked"]
 
 
-@pytest.mark.parametrize("method", ["slice", "blocked", "sngp"])
+@pytest.mark.parametrize("method", by_turns(["slice", "blocked", "sngp"], 3))
 @pytest.mark.parametrize("x", by_turns([[0.5], [0.4, 0.5, 0.6]], 2, 1), ids=["one row", "all rows alike"])
 def test_where_it_is_a_mixture(method, x):
     """One location that all rows reach alike."""

@@ -62,7 +62,7 @@ def table(d, gaps):
 @cache
 def grid(d):
     """Logs of the scales, (points, d), and the logs of their weights."""
-    axis = np.linspace(-9.0, 4.5, 109 if d == 1 else 46)
+    axis = np.linspace(-9.0, 4.5, 37 if d == 1 else 24)  # the law is the same to 1e-6 on three times as many
     points = np.array(list(itertools.product(*[axis] * d)))
     weight = sum(stats.gamma.logpdf(np.exp(points[:, j]), LAWS[j].shape, scale=1 / LAWS[j].rate) + points[:, j] for j in range(d))
     return points, weight

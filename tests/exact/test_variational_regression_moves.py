@@ -167,6 +167,7 @@ def test_the_bound_stays_below_the_evidence(mass):
         assert log_evidence(model, binned, rows, made.factors.exponential) > made.bound()
 
 
+@pytest.mark.nightly
 def test_codes_are_searched_at_rows_that_are_up_to_date():
     """Codes that moved since the rows were visited made the search's gains wrong: by 47 nats here once."""
     model = MODELS["products"](simulated(1500, 5))

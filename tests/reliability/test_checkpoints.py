@@ -174,6 +174,7 @@ def test_searches_are_copied_too():
     assert np.array_equal(again.labels, fit.labels) and again.log_joint == fit.log_joint
 
 
+@pytest.mark.nightly
 def test_fits_come_back_from_other_processes(models):
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         fits = list(pool.map(of_seed, [1, 2]))
