@@ -226,7 +226,7 @@ def test_log_density_of_new_rows_is_that_of_the_fitted_ones(name, fits):
     assert own.notna().all() and np.allclose(own, new)
 
 
-@pytest.mark.parametrize("name", ["time", "full", "diagonal", "spherical", "counts"])
+@pytest.mark.parametrize("name", by_turns(["time", "full", "diagonal", "spherical", "counts"]))
 def test_log_density_of_a_censored_row_is_the_log_of_an_integral(name, fits):
     fit = fits(name)
     limits = fit.model.frame.limits[:, 0]
@@ -333,7 +333,7 @@ def test_curve_of_turnbull():
     assert (since <= at).all()
 
 
-@pytest.mark.parametrize("name", ["time", "intervals", "counts", "blocks", "regression"])
+@pytest.mark.parametrize("name", by_turns(["time", "intervals", "counts", "blocks", "regression"]))
 def test_pictures(name, fits):
     fit = fits(name)
     names = fit.model.frame.response_names

@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import digamma, polygamma
 from support.discrete_cases import CASES, EPS, Case, N, frame, multinomial_case, word_counts
+from support.length import by_day
 
 import nrmmix as nm
 from nrmmix.kernels import chain
@@ -195,7 +196,7 @@ def agrees(draws, wanted):
 
 @pytest.mark.parametrize("members", [(), range(9)], ids=["prior", "posterior"])
 def test_draws_of_parameters(case, members):
-    data, state, theta = sampled(case, members, 20_000)
+    data, state, theta = sampled(case, members, by_day(50_000))
     family, stat = case.family, state.stat[:, :1]
     if isinstance(family, nm.Poisson):
         shape, rate = family.posterior_parameters(stat, 1)
@@ -296,7 +297,7 @@ def mean_of(law):
 
 
 def test_cluster_parameters(case):
-    data, state, theta = sampled(case, range(9), 20_000)
+    data, state, theta = sampled(case, range(9), by_day(50_000))
     found = case.family.cluster_parameters(state.stat, 1)
     if isinstance(case.family, nm.Poisson):
         draws = dict(zip([f"rate {name}" for name in case.family.names], theta[1::2], strict=True))

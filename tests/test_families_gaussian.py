@@ -53,7 +53,7 @@ def test_predictives_make_up_the_marginal(name, d, gaps):
     np.testing.assert_allclose(data.log_prior_predictive, alone, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("name", "d", "gaps"), CASES)
+@pytest.mark.parametrize(("name", "d", "gaps"), by_turns(CASES))
 def test_scores_are_ratios_of_marginals(name, d, gaps):
     K, n = 9, 40
     labels = np.concatenate([np.arange(K), np.random.default_rng(d).integers(0, K, n - K)])
@@ -150,7 +150,7 @@ def test_products_of_many_factors_do_not_overflow():
 
 # ---- parameters
 
-@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("d", by_turns([1, 3]))
 @pytest.mark.parametrize(("name", "gaps"), [(name, 0.0) for name in FORMS] + [(name, 0.3) for name in CLOSED])
 def test_densities_and_draws_of_the_parameters(name, d, gaps):
     """Densities averaged over draws of the parameters are the predictive; laws and means agree with them."""

@@ -46,7 +46,7 @@ def named(value):
     return "parts" if value is PARTS else "memory" if value is HERE else str(value)
 
 
-@pytest.mark.parametrize(("data", "executor"), each_once([HERE, PARTS], [None, 2, "threads"]), ids=named)
+@pytest.mark.parametrize(("data", "executor"), by_turns(each_once([HERE, PARTS], [None, 2, "threads"]), 3, 1), ids=named)
 def test_neither_sources_nor_workers_change_a_bit(fit, data, executor):
     found = fitted(data, executor=executor)
     same(fit, found)

@@ -223,7 +223,7 @@ def test_gaussian_chain_rule(d):
 
 
 @pytest.mark.parametrize("d", by_turns(DIMENSIONS, 2, 1))
-@pytest.mark.parametrize("size", [0, 9])
+@pytest.mark.parametrize("size", by_turns([0, 9], 2, 1))
 def test_gaussian_posterior_draws(d, size):
     model = mixture(max(size, 2), d, seed=d, family=gaussian(d, np.random.default_rng(d), r=0.8, nu=d + 8.0))
     data, state = started(model, np.full(model.n_obs, -1))

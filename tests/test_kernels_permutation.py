@@ -13,6 +13,7 @@ from exact.enumeration import gaussian_log_marginal, z_score
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
@@ -127,7 +128,7 @@ def test_table_by_the_number_of_segments(name, order):
         np.testing.assert_allclose(found, log_g[r, : min(r, most) + 1], **APART)
 
 
-@pytest.mark.parametrize("beam", [0.5, 0.1, 1e-3, 1e-32])
+@pytest.mark.parametrize("beam", by_turns([0.5, 0.1, 1e-3, 1e-32]))
 def test_beam_sets(beam):
     """The smallest sets of live segments that hold all but this share, and whether the old partition is among them."""
     prior, n = PRIORS["NGGP"], len(X)

@@ -177,7 +177,7 @@ def test_a_chain_that_runs_out_of_room_goes_on_as_if_it_had_not(monkeypatch, nam
     assert not enlarged
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", by_turns(MOVES))
 def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(name):
     model = mixture(30, 2, prior=nm.NGGP(3.0))
     one = draws_of(model, MOVES[name], chains=3, rng=7)

@@ -140,7 +140,7 @@ def test_rule_over_sigma(a, b):
     nm.DirichletProcess(), nm.NGGP(), nm.NGGP(50.0, nm.Beta(2, 2)), nm.NormalizedInverseGaussian(nm.LogNormal(-3, 2)),
     nm.NGGP(1e-6, 0.01), nm.NGGP(1e-6, 0.99, tau=7.0), nm.NGGP(1e4, 0.5), nm.NGGP(nm.Gamma(0.05, 0.1), 0.4),
 ], ids=str)  # fmt: skip
-@pytest.mark.parametrize("n", [2, 300])
+@pytest.mark.parametrize("n", by_turns([2, 300]))
 def test_probabilities_sum_to_one(prior, n):
     law = mixture(n, prior).prior_n_clusters()
     assert law.name == "probability" and law.index.name == "n_clusters" and law.index[0] == 1
@@ -204,7 +204,7 @@ def test_seats_are_those_of_the_naive_reference(sigma):
         assert found == (tuple(labels), tuple(locations))
 
 
-@pytest.mark.parametrize(("sigma", "tau"), [(0.0, 1.0), (0.3, 2.0), (0.9, 1.0)])
+@pytest.mark.parametrize(("sigma", "tau"), by_turns([(0.0, 1.0), (0.3, 2.0), (0.9, 1.0)], 3, 1))
 def test_partitions_of_a_mixture(sigma, tau):
     counts = Counter(labels for labels, _ in drawn(np.ones((1, 1)), [0] * 5, 0.8, sigma, tau, 20_000))
     law = {labels: math.exp(nrm_log_eppf(tuple(Counter(labels).values()), 0.8, sigma, tau)) for labels in partitions(5)}
@@ -278,7 +278,7 @@ def test_widths_are_drawn_within_reach():
 # ---- data sets
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.5])
+@pytest.mark.parametrize("sigma", by_turns([0.0, 0.5], 2, 1))
 def test_moments_of_data_sets(sigma):
     """A row is t distributed; two rows have the variance of a component's mean in common where they share a cluster."""
     nu, r, m = 40.0, 0.5, 3.0

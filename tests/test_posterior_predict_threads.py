@@ -41,7 +41,7 @@ def lines():
     return FITS["lines"]()
 
 
-@pytest.mark.parametrize("kind", by_turns(["mean", "quantile", "density", "cdf"], 2, 1))
+@pytest.mark.parametrize("kind", by_turns(["mean", "quantile", "density", "cdf"], 4, 1))
 def test_as_many_cores_as_you_like(fit, kind, monkeypatch):
     """Threads where states are worth them, and this one alone where they are not."""
     newdata = TABLE.iloc[::3] if kind in ("density", "cdf") or fit.model.is_regression else None

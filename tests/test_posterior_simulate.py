@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from support.cover import by_turns
+from support.length import by_day
 
 import nrmmix as nm
 from nrmmix.model import replicates as of_rows
@@ -52,14 +53,14 @@ def test_replicates_have_the_predictive_distribution(data, kernel):
     """At each of three covariates, atoms of clusters, unseen atoms and the rest together."""
     fit = nm.fit("accel_g ~ times_ms", data, kernel=kernel, prior=nm.NGGP(2.0, 0.5), **RUN)
     new = pd.DataFrame({"times_ms": [5.0, 25.0, 57.6]})
-    check(fit, new, fit.simulate(new, draws=2000, rng=3)["accel_g"].unstack("draw").to_numpy())
+    check(fit, new, fit.simulate(new, draws=by_day(8_000), rng=3)["accel_g"].unstack("draw").to_numpy())
 
 
 def test_where_most_of_the_mass_is_unseen():
     """Two observations and a mass of 50: nearly all rows are from components that no observation has."""
     family = nm.Gaussian(m=0.0, r=0.5, nu=6.0, scale=1.0)
     fit = nm.Model(data=np.array([[0.0], [0.2]]), prior=nm.DirichletProcess(50.0), family=family).fit(**RUN)
-    drawn = fit.simulate(np.zeros((1, 1)), draws=2000, rng=1)["y1"].to_numpy()
+    drawn = fit.simulate(np.zeros((1, 1)), draws=by_day(8_000), rng=1)["y1"].to_numpy()
     check(fit, None, drawn[None, :])
     assert drawn.std() > 0.8  # the observed clusters alone would have 0.4
 

@@ -14,7 +14,7 @@ from exact.marginals import (
     normal_wishart_log_marginal,
     with_missing_cells,
 )
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.clusters import copy_column, has_gaps
@@ -129,7 +129,7 @@ def drawn_problem(name: str, where: str):
     return X, family, lambda sigma: partition_posterior(5, lambda s: nrm_log_eppf(s, MASS, sigma), lambda b: blocks[tuple(b)])
 
 
-@pytest.mark.parametrize(("name", "prior", "where"), each_once(["full", "full, known mean"], PRIORS, DRAWN))
+@pytest.mark.parametrize(("name", "prior", "where"), by_turns(each_once(["full", "full, known mean"], PRIORS, DRAWN), 3))
 def test_missing_cells_drawn(name, prior, where):
     measure, sigma = PRIORS[prior]
     X, family, exact = drawn_problem(name, where)
@@ -153,7 +153,7 @@ def given_itself(rows, stat, work, block, k, i, rng):
     return DONE
 
 
-@pytest.mark.parametrize("mutant", [never, given_itself])
+@pytest.mark.parametrize("mutant", by_turns([never, given_itself]))
 def test_cells_drawn_wrongly_are_noticed(mutant):
     class Mutant(nm.Gaussian):
         def pack(self, y, inputs):

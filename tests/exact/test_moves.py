@@ -59,7 +59,7 @@ def check(fit, law, most=0.08):
                 assert abs(accepted[0] - accepted[1]) <= CHAINS * (fit.model.n_obs - 1)
 
 
-@pytest.mark.parametrize(("move", "prior"), each_once(MOVES, matrix.PRIORS))
+@pytest.mark.parametrize(("move", "prior"), by_turns(each_once(MOVES, matrix.PRIORS)))
 def test_priors(move, prior):
     check(run(MOVES[move], matrix.PRIORS[prior][0], FAMILY), matrix.law(prior, FAMILY))
 
@@ -75,13 +75,13 @@ def test_a_prior_by_its_table(move):
     check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FAMILY), law_of_mixtures())
 
 
-@pytest.mark.parametrize(("move", "family"), each_once(MOVES, [*FAMILIES, LONGEST]))
+@pytest.mark.parametrize(("move", "family"), by_turns(each_once(MOVES, [*FAMILIES, LONGEST])))
 def test_families(move, family):
     prior = "NGGP(0.8, 0.2)"
     check(run(MOVES[move], matrix.PRIORS[prior][0], family), matrix.law(prior, family), 0.12 if family == LONGEST else 0.08)
 
 
-@pytest.mark.parametrize(("move", "prior"), each_once(MOVES, ["DP(1)", "NGGP(0.5, 0.6, tau 2)", "PY(0.9, 0.3)"]))
+@pytest.mark.parametrize(("move", "prior"), by_turns(each_once(MOVES, ["DP(1)", "NGGP(0.5, 0.6, tau 2)", "PY(0.9, 0.3)"])))
 def test_cells_that_are_drawn(move, prior):
     """Cells of a full Gaussian are part of the state: every move draws them too, Gibbs those of the rows that it visits."""
     check(run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, init="each"), matrix.law(prior, CELLS_MISSING))

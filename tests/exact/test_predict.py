@@ -84,7 +84,7 @@ def test_mixture_density_and_log_density(prior):
           another=lambda one: one.predict(kind="density", at=POINTS)["estimate"].to_numpy())
 
 
-@pytest.mark.parametrize(("x_new", "sigma"), each_once([0.0, 0.6], [0.0, 0.3]))
+@pytest.mark.parametrize(("x_new", "sigma"), by_turns(each_once([0.0, 0.6], [0.0, 0.3]), 2, 1))
 def test_regression_density(sigma, x_new):
     """At a covariate of the training data, and at another: one group more."""
     x, locations, width = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0]), 0.6
@@ -272,7 +272,7 @@ def test_weights_with_a_heavy_tail():
         assert weights[1, -1] == pytest.approx(1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize(("regression", "sigma"), each_once([False, True], [0.0, 0.3]))
+@pytest.mark.parametrize(("regression", "sigma"), by_turns(each_once([False, True], [0.0, 0.3]), 2, 1))
 def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
     """Averages over draws of the random measure given one recorded state of u; quadrature over u or v left to many states."""
     prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)

@@ -76,7 +76,7 @@ def close(values, exact):
     assert (np.abs(values.mean(axis=0) - exact) < 5 * error).all()
 
 
-@pytest.mark.parametrize(("x_new", "measure"), by_turns(each_once([0.0, 0.6], MEASURES)))
+@pytest.mark.parametrize(("x_new", "measure"), by_turns(each_once([0.0, 0.6], MEASURES), 4))
 def test_regression_density(measure, x_new):
     """Ratios of evidences, at a covariate of the training data and at another: one group more."""
     x, locations = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0])
@@ -135,7 +135,7 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     assert (error < coarser(0.015) * wanted).all(), "too few draws to tell"
 
 
-@pytest.mark.parametrize(("with_kernel", "measure"), each_once([False, True], ["PY", "stable", "finite-3"]))
+@pytest.mark.parametrize(("with_kernel", "measure"), by_turns(each_once([False, True], ["PY", "stable", "finite-3"]), 2, 1))
 def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     """Averages over draws of the random measure given one recorded state of u or v, over many states."""
     prior = of_measure(np.ones((2, 1)), [0, 1])[measure][0]

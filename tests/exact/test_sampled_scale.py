@@ -198,7 +198,7 @@ DEFAULTS = {4: False, 5: True, 12: True}
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
-@pytest.mark.parametrize("d", DEFAULTS)
+@pytest.mark.parametrize("d", by_turns(DEFAULTS, 3))
 def test_default_of_many_responses(d, covariance):
     y = np.random.default_rng(3).normal(size=(40, d)) * np.arange(1, d + 1)
     resolved = nm.Model(data=y, family=nm.Gaussian(covariance)).family

@@ -73,7 +73,7 @@ def test_parameters_that_are_not_integrated_out(family):
         run(TreeGuided(), nm.DirichletProcess(1.0), family, draws=1)
 
 
-@pytest.mark.parametrize(("move", "prior"), each_once(MOVES, ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"]))
+@pytest.mark.parametrize(("move", "prior"), by_turns(each_once(MOVES, ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"])))
 def test_every_kind(move, prior):
     check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=900), matrix.law(prior, FULL), 0.12)
 

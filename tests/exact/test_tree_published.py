@@ -292,7 +292,7 @@ def test_the_published_law_and_not_the_posterior(name):
     assert far_from_posterior(law, n) > 0.08
 
 
-@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("depth", by_turns([1, 3], 2, 1))
 def test_depth(depth):
     n = 5
     reference, global_move, _ = moves_of(n)

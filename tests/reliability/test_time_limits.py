@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.inference.mcmc import chain, driving
@@ -38,7 +39,7 @@ def same(a, b):
     return set(a.draws) == set(b.draws) and all(np.array_equal(a.draws[name], b.draws[name]) for name in a.draws)
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", by_turns(MOVES))
 def test_a_call_that_is_given_up_begins_anew(name, monkeypatch):
     """Calls are given up at their beginning and at moments that only the clock knows; draws are those of a run that never was."""
     model, moves = MOVES[name]
