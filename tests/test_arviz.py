@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 
 import nrmmix as nm
 
@@ -33,7 +34,7 @@ FITS = {
 }
 
 
-@pytest.fixture(scope="module", params=FITS)
+@pytest.fixture(scope="module", params=by_turns(FITS))
 def handed(request):
     """A fit, what ArviZ gets of it, and parameters that its summary must have."""
     rng = np.random.default_rng(1)

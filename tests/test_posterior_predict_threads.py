@@ -31,7 +31,7 @@ FITS = {
 }
 
 
-@pytest.fixture(params=FITS, scope="module")
+@pytest.fixture(params=by_turns(FITS), scope="module")
 def fit(request):
     return FITS[request.param]()
 

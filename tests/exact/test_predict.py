@@ -217,8 +217,9 @@ def test_rows_of_a_replicate_share_the_random_measure(sigma, x_new):
     weight = np.array(list(normalised(states, logs).values()))
     exact, alone = weight @ products, weight @ singles
 
-    fit = model.fit(draws=300, tune=200, thin=5, chains=16, rng=4)
-    drawn = fit.simulate(new, draws=4800, rng=5).to_numpy().reshape(16, 300, 2, many).mean(axis=3)
+    draws = by_day(1500)
+    fit = model.fit(draws=draws, tune=200, thin=5, chains=16, rng=4)
+    drawn = fit.simulate(new, draws=16 * draws, rng=5).to_numpy().reshape(16, draws, 2, many).mean(axis=3)
     for values, wanted in ((drawn[..., 0], alone[0]), (drawn[..., 1], alone[1]), (drawn.prod(axis=2), exact)):
         means = values.mean(axis=1)
         error = means.std(ddof=1) / 4
@@ -303,7 +304,7 @@ def test_band_is_that_of_the_random_density():
     fit = model.fit(draws=4000, tune=10, chains=1, rng=4)
     band = fit.predict(kind="density", at=[at], draws=4000, interval=0.8).iloc[0]
 
-    rng, size, sticks = np.random.default_rng(0), 20_000, 150
+    rng, size, sticks = np.random.default_rng(0), 20_000, 60
 
     def components(r, nu, scale, m, shape):
         precision = rng.gamma(nu / 2, 2 / scale, shape)
