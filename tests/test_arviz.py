@@ -64,6 +64,7 @@ def test_leave_one_out_is_that_of_the_fit(handed):
     assert len(found.pareto_k) == N
 
 
+@pytest.mark.nightly
 def test_pictures_are_drawn(handed):
     fit, data, _ = handed
     names, before = fit.model.frame.response_names, np.random.get_state()  # noqa: NPY002 - which ArviZ picks replicates by

@@ -21,6 +21,7 @@ def test_modules_can_be_imported(name):
     assert importlib.import_module(f"benchmarks.{name}").__doc__
 
 
+@pytest.mark.nightly
 def test_a_sweep_against_its_floor(capsys, monkeypatch):
     from benchmarks import gibbs
 

@@ -62,6 +62,7 @@ def test_log_joint_and_weights():
     assert "Mixtures" in str(fit.summary())
 
 
+@pytest.mark.nightly
 def test_what_the_prior_says():
     fitted = model(Mixtures(0.7))
     law = np.zeros(6)

@@ -256,6 +256,7 @@ def pairs(n=200):
     return pd.DataFrame({"y": np.where(rng.random(n) < 0.4, 0.0, y), "z": np.where(rng.random(n) < 0.3, 2.0, z + y)})
 
 
+@pytest.mark.nightly
 def test_one_hurdle_of_two_responses_is_two_hurdles():
     one = nm.Model("y + z ~ 1", pairs(), family=nm.Hurdle(nm.Gaussian("diagonal"), at=[0.0, 2.0]))
     two = nm.Model("y + z ~ 1", pairs(), family={"z": nm.Hurdle(at=2.0), "y": nm.Hurdle()})
@@ -265,6 +266,7 @@ def test_one_hurdle_of_two_responses_is_two_hurdles():
     assert found[0]["estimate"].to_numpy() == pytest.approx(found[1]["estimate"].to_numpy(), abs=0.02)
 
 
+@pytest.mark.nightly
 def test_given_the_other_response():
     data = pairs(250).assign(z=lambda d: np.where(d["y"] == 0, 2.0, d["z"]))
     fit = nm.fit("y + z ~ 1", data, family={"y": nm.Hurdle(), "z": nm.Hurdle(at=2.0)}, **FAST)
@@ -278,6 +280,7 @@ def test_given_the_other_response():
     assert (fit.predict(new, "quantile", q=0.5, given="z")["estimate"].iloc[0] == 0) == (p[0] > 0.5)
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*point masses")
 def test_missing_responses_are_drawn_with_the_point():
     data = pairs(400).assign(z=lambda d: np.where(d["y"] == 0, 10.0, d["z"]))
@@ -389,6 +392,7 @@ def test_pictures_have_the_point(fit):
     assert ax.figure.axes[1].lines[0].get_ydata() == pytest.approx((zeros()["y"] == 0).mean(), abs=0.05)
 
 
+@pytest.mark.nightly
 def test_pictures_of_density_regression_have_the_point():
     fit = nm.fit("y ~ x", regression_data(), family=nm.Hurdle(nm.Regression("1 + x")), draws=50, tune=100, chains=2, rng=1)
     for kind in ("conditional", "slices"):

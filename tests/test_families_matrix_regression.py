@@ -441,6 +441,7 @@ def test_planes_are_found_saved_and_extended(tmp_path):
     assert "coef x of y2" in text and "corr y1, y2" in text
 
 
+@pytest.mark.nightly
 def test_densities_of_new_rows_are_at_their_inputs():
     d, data = 2, table(2, 40, 2)
     fit = model_of(data, d).fit(draws=30, tune=30, chains=1, rng=5)

@@ -56,6 +56,7 @@ def test_units_that_all_responses_share_do_not_matter():
     assert one.family.scale == pytest.approx(0.02 * 2 * Y.var(axis=0, ddof=1).mean()) and one.family.nu == 2.0
 
 
+@pytest.mark.nightly
 def test_predictions_agree_with_one_another_and_the_definition(tmp_path):
     """One row, one cluster: a multivariate t, its marginals and conditional laws; and draws have its moments."""
     family = nm.Gaussian("spherical", m=[0.0, 1.0], r=0.5, nu=5.0, scale=2.0)

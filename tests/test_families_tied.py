@@ -95,7 +95,7 @@ def test_predictions_agree_with_one_another(fit):
     joint = fit.log_density(new)
     marginal = fit.log_density(new.assign(b=np.nan))
     assert np.isfinite(joint).all() and (joint < marginal).all()
-    simulated = fit.simulate(new.iloc[[0]], 1000, rng=1).to_numpy()
+    simulated = fit.simulate(new.iloc[[0]], 400, rng=1).to_numpy()
     assert np.allclose(simulated.mean(axis=0), Y.mean(axis=0), atol=0.5)
     given = fit.predict(new[["a"]].iloc[[1]], "quantile", given=["a"], q=[0.5])["estimate"].to_numpy()
     assert abs(given[0] - (1.0 + 0.6 * (new["a"].iloc[1] - 7.0))) < 0.6
@@ -103,6 +103,7 @@ def test_predictions_agree_with_one_another(fit):
     assert all(np.isfinite(values).all() for values in kept)
 
 
+@pytest.mark.nightly
 def test_pictures(fit):
     kinds = [kind for kind, one in KINDS.items() if one.refusal(fit.model) is None]
     assert {"trace", "clusters", "ppc", "density", "uncertainty"} <= {*kinds}

@@ -49,7 +49,7 @@ def plain():
     return {formula: nm.fit(formula, DATA, **RUN).draws["log_joint"] for formula in ("y ~ 1", "y ~ x + g", "y ~ bs(x, df=4)")}
 
 
-@pytest.mark.parametrize("kind", by_turns(KINDS, 3))
+@pytest.mark.parametrize("kind", by_turns(KINDS, 9))
 def test_chains_of_a_file_that_fits_are_those_of_its_table(folder, plain, kind):
     if not (folder / kind).exists():
         pytest.skip("needs pyarrow")

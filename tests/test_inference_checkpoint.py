@@ -105,6 +105,7 @@ def test_resume(fit, tmp_path, monkeypatch):
         nm.resume(saved, data=TABLE)
 
 
+@pytest.mark.nightly
 def test_more_passes_go_on(tmp_path):
     path = tmp_path / "run.npz"
     few = fitted(path, passes=2)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.model.families.exponential import Stacked
@@ -81,6 +82,7 @@ def test_values_that_are_not_repeated_are_as_before():
     assert exponential.forms[0].rounding is None
 
 
+@pytest.mark.nightly
 def test_mixtures_of_regressions_have_the_rule_too(recwarn):
     rng = np.random.default_rng(3)
     data = pd.DataFrame({"x": rng.standard_normal(300)}).assign(y=lambda one: np.round(one["x"] + 0.3 * rng.standard_normal(300), 1))
@@ -91,7 +93,7 @@ def test_mixtures_of_regressions_have_the_rule_too(recwarn):
 
 
 @pytest.mark.filterwarnings("ignore:.*a continuous family has no point masses")
-@pytest.mark.parametrize("names", [["y"], ["y", "z"]])
+@pytest.mark.parametrize("names", by_turns([["y"], ["y", "z"]]))
 def test_rows_that_are_loaded_part_by_part_have_it_too(names, tmp_path):
     data = spiked().assign(z=lambda one: np.round(one["y"] + np.random.default_rng(4).standard_normal(600)))
     formula = " + ".join(names) + " ~ x + t"

@@ -129,6 +129,7 @@ def test_sources_are_gone_through_three_times_before_a_fit(formula, options, mon
     assert all(np.array_equal(model.frame.sums[name], values) for name, values in again.frame.sums.items())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", by_turns([{}, {"batches": 1}, {"batches": 1, "round_size": 1}], 3), ids=str)
 def test_starts_on_a_sample_are_those_in_memory(options, few):
     same(fitted(**options), fitted(PARTS, **options))
@@ -160,6 +161,7 @@ def test_others_are_those_in_memory_to_rounding(formula):
     np.testing.assert_allclose(*(one.log_density(TABLE) for one in fits), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.nightly
 def test_more_values_than_groups_are_taken_in_bins_at_quantiles():
     rng = np.random.default_rng(2)
     table = pd.DataFrame({"x": rng.exponential(size=3000)}).assign(y=lambda one: np.sin(one["x"]) + 0.1 * rng.standard_normal(3000))
@@ -197,6 +199,7 @@ def test_batches_of_one_row_and_one_component(few):
 
 # ---- executors
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("executor", by_turns(["threads", 2], 2, 1))
 def test_threads_change_no_bit(fit, executor, tmp_path):
     same(fit, fitted(executor=executor))

@@ -369,6 +369,7 @@ def fit():
     return nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="ibhc", rng=1)
 
 
+@pytest.mark.nightly
 def test_predictions_are_given_the_partition(fit):
     """Of one draw of the same partition and hyperparameters; bands have a width."""
     model = fit.model

@@ -66,6 +66,7 @@ def test_rows_that_change_end_the_fit():
         model.fit(nm.StochasticVB(batches=6, starts=1, components=9), rng=1)
 
 
+@pytest.mark.nightly
 def test_rounds_are_part_of_the_numbers_and_seeds_too(fit):
     assert len({fit.elbo, fitted(round_size=1).elbo, fitted(rng=2).elbo}) == 3
 

@@ -30,6 +30,7 @@ def test_three_methods_find_two_clusters(fit):
     assert stochastic.elbo < fit.elbo + 1e-6
 
 
+@pytest.mark.nightly
 def test_merges_at_the_end_join_what_has_come_to_rest():
     """By default components that one would do for are not left; merges begin once the bound has settled, and it never falls."""
     for seed in (1, 2, 3):
@@ -198,6 +199,7 @@ def torn():
     return table, z, nm.Model("a + b + k + c ~ 1", table, family=family, missing="marginalize")
 
 
+@pytest.mark.nightly
 def test_missing_cells_are_imputed_as_by_chains(torn):
     table, z, model = torn
     fit, chains = model.fit("memoized_vb", rng=1), model.fit(draws=100, tune=100, chains=2, rng=1)
@@ -242,7 +244,7 @@ def test_log_density_is_the_mixture_of_predictives(fit):
         assert fit.log_density().iloc[i] == pytest.approx(found, abs=0.05)
 
 
-@pytest.mark.parametrize("case", ["diagonal with gaps", "counts", "sparse", "regression", "binary"])
+@pytest.mark.parametrize("case", by_turns(["diagonal with gaps", "counts", "sparse", "regression", "binary"]))
 def test_every_kind_of_family_predicts(case):
     rng = np.random.default_rng(3)
     n = 120
@@ -314,7 +316,7 @@ def test_a_time_limit_ends_a_fit():
     assert cut.interrupted and len(cut.passes) == 1
 
 
-@pytest.mark.parametrize("kind", ["density", "clusters", "responsibilities", "elbo", "n_clusters"])
+@pytest.mark.parametrize("kind", by_turns(["density", "clusters", "responsibilities", "elbo", "n_clusters"]))
 def test_pictures(fit, kind):
     from matplotlib.figure import Figure
 
@@ -322,6 +324,7 @@ def test_pictures(fit, kind):
     assert np.ravel(axes)[0].has_data()
 
 
+@pytest.mark.nightly
 def test_report_and_glance(fit, tmp_path):
     page = fit.report(tmp_path / "fit.html").read_text(encoding="utf-8")
     assert "Converged to a local optimum" in page and "nm.MemoizedVB()" in page and page.count("<img") == 6

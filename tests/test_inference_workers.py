@@ -74,6 +74,7 @@ def test_a_worker_that_dies_changes_no_bit(client):
     assert victim not in client.run(os.getpid).values()
 
 
+@pytest.mark.nightly
 def test_a_limit_of_time_and_an_extension(client):
     model = motorcycle()
     model.fit(draws=1, tune=1, chains=2, rng=1, cores=client)  # workers that are busy otherwise load kernels longer than a second

@@ -201,6 +201,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 @compiled
 def test_another_process_finds_all_on_disk(tmp_path):
     path = tmp_path / "own_kernels.py"

@@ -397,6 +397,7 @@ def test_search_finds_what_gibbs_does_not():
     assert reached["gibbs"] < truth - 100.0
 
 
+@pytest.mark.nightly
 def test_mass_that_the_move_draws():
     """The move alone, u of a Dirichlet process and the mass drawn within it, has the posterior of mass and K."""
     X, family = observations(6, 1), base(1)

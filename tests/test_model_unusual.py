@@ -329,6 +329,7 @@ def test_summaries_say_where_few_rows_follow_the_default_scale():
     assert not said(GROUPS)[1]
 
 
+@pytest.mark.nightly
 def test_summaries_say_which_clusters_are_wider_than_their_rows():
     def said(y):
         fit = nm.Model(data=y).fit(**RUN)
@@ -345,6 +346,7 @@ def test_summaries_say_which_clusters_are_wider_than_their_rows():
         assert "wider by the prior" not in said(usual)[1]
 
 
+@pytest.mark.nightly
 def test_summaries_say_what_a_fit_expects_where_no_value_is():
     own = np.random.default_rng(0)
     x = own.uniform(-2, 2, 150)

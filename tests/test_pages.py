@@ -101,6 +101,7 @@ def shortened(command):
     return re.sub(r"(nrmmix fit .*?) --seed", r"\1 --draws 20 --tune 20 --seed", command)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("command_line", marks=pytest.mark.nightly), "reliability"])
 def test_shell_commands_of_pages_run(name, tmp_path, monkeypatch):

@@ -235,6 +235,7 @@ UNSEEN = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", by_turns(UNSEEN, 6, 4))
 def test_characters_that_are_not_seen_are_escaped(name):
     """In labels, ticks, titles and legends of every picture a name from the data neither breaks lines nor hides nor starts mathematics."""

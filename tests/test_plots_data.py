@@ -88,6 +88,7 @@ def test_level_outside_the_grid_is_left_out():
     assert mixtures.level_holding(values, 1.0, 0.8) is None
 
 
+@pytest.mark.nightly
 def test_pairs_of_responses():
     fit = fitted("four")
     axes = fit.plot("density", **FEW)

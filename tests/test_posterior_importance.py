@@ -95,6 +95,7 @@ def test_effects_are_spreads_of_predictions(name):
     np.testing.assert_allclose(one[["effect_q05", "effect_q95"]], [spread("quantile", q=0.05), spread("quantile", q=0.95)], rtol=0.02)
 
 
+@pytest.mark.nightly
 def test_saved_and_repeated_the_same(tmp_path):
     again = nm.load(fitted().save(tmp_path / "fit.npz")).importance(draws=100, rows=20)
     pd.testing.assert_frame_equal(found(), again)
@@ -111,6 +112,7 @@ def test_computed_covariates_share_the_effect_of_their_column():
     assert effect["a"] == effect["I(a ** 2)"] != effect["a:b"] and effect.notna().all()
 
 
+@pytest.mark.nightly
 def test_other_kernels_use_every_covariate():
     kernel = nm.Product({"a": nm.Box(0.2), "b": nm.Box(0.2)})  # corners are out of reach
     of = fitted("y ~ a + b", kernel=kernel).importance(draws=5, rows=10)
@@ -158,6 +160,7 @@ def test_refusals():
 
 # ---- how it is shown
 
+@pytest.mark.nightly
 def test_picture():
     fit = fitted()
     axes = fit.plot("importance", draws=5)

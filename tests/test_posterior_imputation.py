@@ -94,6 +94,7 @@ def test_several_regressions_and_inputs():
     assert np.isfinite(found[0].to_numpy()).all() and found.cells.shape == (2, 3)
 
 
+@pytest.mark.nightly
 def test_density_regression_too():
     data = WHOLE[["a", "b", "x"]].copy()
     data.loc["r5", "b"] = np.nan

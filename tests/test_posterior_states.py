@@ -212,6 +212,7 @@ def test_clusters(states):
     assert fitted["cluster"].tolist() == estimate.tolist()
 
 
+@pytest.mark.nightly
 def test_replicates(states):
     """Of one row, so that replicates are independent: from the measures of all states alike."""
     x = 0.9

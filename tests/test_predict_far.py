@@ -68,7 +68,7 @@ def of_two_methods(two_stretches):
 @pytest.mark.parametrize(("kind", "options"), by_turns([
     ("mean", {}), ("quantile", {"q": [0.001, 0.1, 0.5, 0.999]}), ("density", {"at": [-50.0, 0.0, 5.0, 40.0]}),
     ("cdf", {"at": [-50.0, 0.0, 5.0, 40.0]}), ("exceedance", {"at": [-50.0, 0.0, 5.0, 40.0]}),
-], 2, 1))
+], 5, 1))
 def test_every_kind_holds_its_estimate(of_two_methods, kind, options):
     """At rows too, and in differences; with few draws, of which an estimate is hardly ever between the extremes of quantiles."""
     for fit in of_two_methods:
@@ -96,6 +96,7 @@ def test_several_covariates_and_a_level_with_few_rows():
     assert width[1] > 2 * width[0]
 
 
+@pytest.mark.nightly
 def test_several_responses(two_stretches):
     rng = np.random.default_rng(1)
     table = two_stretches.assign(k=rng.poisson(1 + two_stretches["x"]))
@@ -107,6 +108,7 @@ def test_several_responses(two_stretches):
     checked(fit.predict({"x": [0.5, 50.0]}, "quantile"))
 
 
+@pytest.mark.nightly
 def test_variational_density_regression(two_stretches):
     fit = nm.fit("y ~ x", two_stretches, method="vb", rng=1)
     width = checked(fit.predict({"x": [0.5, 4.5, 8.0, 20.0, 50.0]}))

@@ -160,6 +160,7 @@ def test_rows_apart_and_together_given_a_response(fits, name):
     np.testing.assert_array_equal(*twice.to_numpy())
 
 
+@pytest.mark.nightly
 def test_rows_apart_and_together_given_counts_and_levels(fits):
     rows = DATA[["k", "c"]].iloc[:3]
     for response in ("a", "s", "w1"):
@@ -215,6 +216,7 @@ def test_elliptical_laws():
                 assert at == pytest.approx(np.interp(0.5, b, density) / norm, rel=1e-4)
 
 
+@pytest.mark.nightly
 def test_band_of_a_single_component():
     """Draws of mean and precision given data and the row's known response, by importance: bands of E[b | a] and of the density."""
     rng, data = np.random.default_rng(5), DATA.loc[DATA["c"] == "red", ["a", "b"]].iloc[:12]

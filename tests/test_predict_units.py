@@ -207,6 +207,7 @@ def test_own_responses_grids_and_missing_points(fits):
         fit.predict(NEW, "cdf", at=[-1.0, 3.0], units="response")
 
 
+@pytest.mark.nightly
 def test_several_responses_and_given():
     fit = nm.fit("log(wage) + b ~ 1", DATA, **RUN)
     at = np.array([[8.0, 0.3], [20.0, -1.0]])

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix import plots
@@ -199,10 +200,10 @@ def test_report_is_one_page_with_every_picture(tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "kinds"),
-    [
+    by_turns([
         ("ibhc", ["dendrogram", "clusters", "density"]),
         ("memoized_vb", ["density", "clusters", "uncertainty", "responsibilities", "elbo", "n_clusters"]),
-    ],
+    ], 2, 1),
 )
 def test_every_result_has_a_report(method, kinds, tmp_path):
     fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method=method, rng=1)
@@ -226,6 +227,7 @@ def test_report_of_chains_computes_their_convergence_once(regression, tmp_path, 
     assert len(calls) == 1
 
 
+@pytest.mark.nightly
 def test_report_asks_no_more_draws_of_a_picture_than_it_says(regression, tmp_path, monkeypatch):
     asked = {}
     kept = nm.MCMCResult.plot

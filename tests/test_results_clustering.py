@@ -98,6 +98,7 @@ def partitions(n):
     return sorted(found)
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings(SHORT)
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_parameters_where_cells_are_drawn(seed):

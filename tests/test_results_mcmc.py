@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.sampling import Run
@@ -201,6 +202,7 @@ def test_summary_fits_a_terminal(mixture, regression):
         assert str(fit.summary()) == text
 
 
+@pytest.mark.nightly
 def test_summary_cuts_only_endless_priors(model):
     X = np.random.default_rng(1).normal(size=(30, 12))
     fit = nm.Model(data=X, family=nm.Gaussian(scale=np.cov(X.T))).fit(draws=4, tune=0, chains=1, rng=1)
@@ -272,7 +274,7 @@ def test_summary_seeks_no_partition_that_takes_long(model, monkeypatch):
     assert clusters.affordable(made(model, noise(2, 50)))
 
 
-@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("d", by_turns([1, 3]))
 def test_cluster_parameters_are_those_of_the_posterior(d):
     rng = np.random.default_rng(d)
     X = rng.normal([5.0, -300.0, 0.01][:d], [1.0, 40.0, 2.0][:d], size=(25, d))

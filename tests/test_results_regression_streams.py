@@ -138,6 +138,7 @@ def test_reports_and_what_needs_the_rows(streamed, tmp_path):
     assert len(streamed.augment(NEW.head(3))) == 3 and streamed.simulate(NEW.head(3), draws=2).shape == (6, 1)
 
 
+@pytest.mark.nightly
 def test_importance_goes_to_the_source_for_rows(fit, streamed, path, tmp_path):
     given = {"draws": 10, "rows": 12, "rng": 1}
     pd.testing.assert_frame_equal(fit.importance(**given), streamed.importance(**given), rtol=1e-6)

@@ -93,6 +93,7 @@ def test_other_models(formula, options, tmp_path):
     assert more.log_density(new).mean() > first.log_density(new).mean() - 0.02
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*quartile ranges away.*")
 def test_what_was_left_out_of_the_first_rows_stays_out(tmp_path):
     wild = OLD.copy()
@@ -117,6 +118,7 @@ def test_every_method(method):
         assert more.elbo == more.starts["elbo"].max()
 
 
+@pytest.mark.nightly
 def test_batches_that_keep_coming(fit):
     """Rows of a new place are taken up by components that had none."""
     kept = fit

@@ -181,6 +181,7 @@ def test_new_rows_of_known_clusters(fit):
     assert len(more.passes) > len(fit.passes) and more.passes.index.is_monotonic_increasing
 
 
+@pytest.mark.nightly
 def test_new_rows_may_have_clusters_of_their_own(fit):
     for new in (NEW, pd.concat([NEW, TABLE.sample(500, random_state=2)])):
         more = fit.update(new)
@@ -205,6 +206,7 @@ def test_the_bound_is_that_of_the_rows_seen(fit):
     assert more.elbo == pytest.approx(more.factors.log_evidence + earlier + H, abs=0.05)
 
 
+@pytest.mark.nightly
 def test_every_kind_of_fit_can_be_updated(fit, streamed, path, tmp_path):
     want = fit.update(NEW)
     NEW.to_csv(tmp_path / "new.csv", index=False)

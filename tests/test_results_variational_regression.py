@@ -214,6 +214,7 @@ def test_chains_start_from_fits(table, fit):
         nm.fit("y ~ x + t + g", table.iloc[1:], init=fit, draws=2, tune=0, rng=1)
 
 
+@pytest.mark.nightly
 def test_default_start_is_spread(table):
     fits = [nm.fit("y ~ x + t + g", table, draws=2, tune=0, chains=3, rng=1, **more) for more in ({}, {"init": "spread"})]
     np.testing.assert_array_equal(*(one.draws["labels"] for one in fits))

@@ -107,7 +107,9 @@ def test_variational_mixtures_are_those_of_the_rows_repeated(table, family):
     assert np.array_equal(copies, other.labels) and fit.factors.N.sum() == pytest.approx(table["w"].sum())
 
 
-@pytest.mark.parametrize(("combine", "formula"), each_once(["equal", "stacking"], ["line ~ x", "line ~ x + x2 + g", "y + line ~ x + g"]))
+@pytest.mark.parametrize(("combine", "formula"), by_turns(each_once(
+    ["equal", "stacking"], ["line ~ x", "line ~ x + x2 + g", "y + line ~ x + g"],
+), 3, 1))
 def test_variational_regressions_are_those_of_the_rows_repeated(table, formula, combine):
     options = {"method": nm.VB(starts=2, components=8, combine=combine), "rng": 1}
     fit, other = nm.fit(formula, table, weights="w", **options), nm.fit(formula, repeated(table), **options)
@@ -116,9 +118,9 @@ def test_variational_regressions_are_those_of_the_rows_repeated(table, formula, 
     assert np.allclose(fit.predict(new)["estimate"], other.predict(new)["estimate"], rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize(("formula", "family"), [
+@pytest.mark.parametrize(("formula", "family"), by_turns([
     ("y + z ~ 1", nm.Gaussian()), ("y + k ~ 1", {"y": nm.Gaussian(), "k": nm.Poisson()}), ("line ~ x + g", None),
-])
+], 3, 1))
 def test_clusters_of_variational_fits_are_those_of_the_rows_repeated(table, formula, family):
     is_mixture, start = formula.endswith("~ 1"), (table["y"] > 3).to_numpy().astype(int)
     options = {"family": family, "method": nm.VB(tol=1e-13) if is_mixture else nm.VB(starts=2, components=8), "rng": 1}
@@ -183,7 +185,7 @@ def test_fractions_have_clusters_too(table):
     assert np.isfinite(lines.parameters()["mean"]).all()  # starts are weighed by rows that are left out, which put less than 1 there
 
 
-@pytest.mark.parametrize("formula", ["y + z ~ 1", "line ~ x + x2"])
+@pytest.mark.parametrize("formula", by_turns(["y + z ~ 1", "line ~ x + x2"]))
 def test_a_file_with_a_column_of_weights_is_the_table(table, formula, tmp_path):
     path = tmp_path / "rows.csv"
     table.to_csv(path, index=False)

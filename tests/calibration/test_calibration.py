@@ -225,6 +225,7 @@ def test_command_line(capsys):
     assert "invalid choice: 'nothing'" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_where_it_was_ended(tmp_path, monkeypatch, capsys):
     kept, to, wrong = tmp_path / "kept.json", tmp_path / "page.md", "wrong prior of the mass"
     monkeypatch.setattr(calibration_main, "KEPT", kept)

@@ -93,6 +93,7 @@ CASES = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["full", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("known", "diagonal"))])
 def test_a_missing_cell(name):
     """Its mean and distribution function given all that is observed."""

@@ -53,7 +53,7 @@ def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS):
 
 @pytest.mark.parametrize(("name", "width", "sigma"), by_turns([
     ("Laplace", 0.6, 0.3), ("Epanechnikov", 1.1, 0.0), ("Triangular", 1.2, 0.3), ("Box", 0.85, 0.0),
-]))
+], 4, 2))
 def test_kernels(name, width, sigma):
     K = SHAPES[name](np.abs(np.subtract.outer([0.0, 1.0], PLACES)), width)
     check(getattr(nm, name)(width, locations=PLACES), K, [0, 0, 1, 1], sigma, {"x": X, "y": Y}, "y ~ x")

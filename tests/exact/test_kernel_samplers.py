@@ -90,6 +90,7 @@ SAMPLED = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", only(SAMPLED, "blocked"))
 def test_sampled_hyperparameters(method):
     """Gibbs draws the same law, width, mass and sigma included."""

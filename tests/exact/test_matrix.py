@@ -11,7 +11,7 @@ from support.cover import by_turns, each_once
 METHOD_OF = {move: method for method, moves in METHODS.items() for move in moves}
 
 
-@pytest.mark.parametrize(("prior", "family", "move"), by_turns(cover()))
+@pytest.mark.parametrize(("prior", "family", "move"), by_turns(cover(), 3))
 def test_posterior_of_partitions(prior, family, move):
     cell = run_cell(prior, family, move, draws=900)
     assert cell.limit < 0.11, "too few draws to tell"

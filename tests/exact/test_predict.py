@@ -296,6 +296,7 @@ def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
     np.testing.assert_allclose(np.quantile(sampled, [0.05, 0.95]), table[["lower", "upper"]].iloc[0], atol=coarser(0.05))
 
 
+@pytest.mark.nightly
 def test_band_is_that_of_the_random_density():
     """Dirichlet process, one observation: F ~ DP(mass + 1) with base (mass H + delta)/(mass + 1), by stick breaking."""
     mass, y, at = 2.0, np.array([0.4]), 0.9

@@ -158,6 +158,7 @@ def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     np.testing.assert_allclose(np.quantile(sampled, [0.05, 0.95]), table[["lower", "upper"]].iloc[0], atol=coarser(0.08))
 
 
+@pytest.mark.nightly
 def test_pitman_yor_predicts_as_the_generalised_gamma_process_with_a_gamma_mass():
     theta, sigma = 0.8, 0.5
     densities = [

@@ -90,6 +90,7 @@ def test_one_and_two_observations(prior, n):
     check(run(model, 2000), partition_posterior(n, PRIORS[prior][1], FULL.log_marginal))
 
 
+@pytest.mark.nightly
 def test_a_precision_that_components_share():
     y = Y_SHARED[:, :2]
     model = nm.Model(data=y, prior=nm.NGGP(0.8, 0.4), family=nm.SemiconjugateGaussian(MEAN, PRECISION, shared_precision=True))
@@ -165,6 +166,7 @@ def test_sampled_hyperparameters_beside_u():
 # ---- the cap
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("sigma", "max_atoms"), by_turns([(0.6, 40), (0.8, 150)]))
 def test_calls_that_are_skipped(sigma, max_atoms):
     """More than half of them: the law is the same."""

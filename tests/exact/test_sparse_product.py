@@ -111,6 +111,7 @@ def blank(prior, n=30, q=3, **options):
 PRIORS = [nm.DirichletProcess(nm.Gamma(4, 3)), nm.NGGP(nm.Gamma(4, 3), 0.4), nm.FiniteMixture(6, 1.5), nm.PitmanYor(1.0, 0.3)]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("prior", only(PRIORS, PRIORS[0]), ids=str)
 def test_without_information_clusters_and_codes_have_their_prior(prior):
     made = blank(prior)

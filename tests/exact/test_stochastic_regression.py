@@ -72,6 +72,7 @@ def test_estimates_of_steps_have_the_bound_as_their_mean(batches, mass):
     assert climb.bound() < np.mean(estimates) < best.bound() - 1e-3  # r and v are better than before, the others not yet
 
 
+@pytest.mark.nightly
 def test_steps_of_batches_end_near_the_optimum_and_below_the_evidence():
     model = toy(2, 1.0)
     binned, rows = parts(model)

@@ -159,6 +159,7 @@ def test_sampled_hyperparameters(prior, kind, tune):
     assert fit.draws["mass"].mean(axis=1).std() < 0.14 * mass, "too few draws to tell"
 
 
+@pytest.mark.nightly
 def test_splits_into_several_blocks():
     """One global move an iteration and nothing else: clusters come by twos and more, and are merged by as many."""
     steps = {}

@@ -342,7 +342,7 @@ def test_each_repair_is_needed(missing, options):
 
 @pytest.mark.parametrize("family", by_turns([
     "Gaussian, full, d = 2", "Multinomial, sparse", "Poisson, exposure", "Categorical", "Regression",
-]))
+], 5))
 def test_families_with_all_repairs(family):
     prior = "NGGP(0.8, 0.2)"
     fit = matrix.families()[family].build(matrix.PRIORS[prior][0]).fit(

@@ -99,6 +99,7 @@ def test_births_find_what_one_component_does_not_hold(batches):
     assert sum(one.born for one in climb.passes) > 2 and all(one.kept for one in climb.passes if one.born)
 
 
+@pytest.mark.nightly
 def test_merges_leave_fewer_components():
     found = []
     for seed in range(3):

@@ -102,6 +102,7 @@ def test_sparse_counts_of_absurdly_many_columns(tmp_path):
     assert nm.load(tmp_path / "fit.npz").draws.n_draws == 12
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kernel", "wide"), by_turns([
     (nm.SquaredExponential(), "distances of 4000 values of 901 covariates from 50 locations in 4 widths would take 5.8 GB"),
     (None, "shape of the draws of codes"),  # tables of codes are made when they are asked for
@@ -195,6 +196,7 @@ def small_machine(monkeypatch):
     return free
 
 
+@pytest.mark.nightly
 def test_labels_are_in_the_smallest_integers():
     X = np.random.default_rng(1).normal(size=(20_000, 1))
     model = nm.Model(data=X, prior=nm.DirichletProcess(1.0))

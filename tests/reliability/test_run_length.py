@@ -75,6 +75,7 @@ def test_a_run_of_few_draws_goes_on_until_they_agree(galaxy):
     assert same(fit, galaxy.fit(rng=1, tune=50, draws=fit.draws.n_draws, thin=fit.thin))
 
 
+@pytest.mark.nightly
 def test_what_ended_a_run_of_so_many_draws(galaxy):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nm.ConvergenceWarning)
@@ -127,6 +128,7 @@ def test_the_remedy_of_the_shell_is_a_command_that_works(tmp_path, capsys):
     assert "go on" not in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_the_curves_of_a_regression_count(monkeypatch):
     """The number of clusters may agree while the curves do not: both are looked at."""
     from nrmmix.inference.mcmc.length import Look, look
