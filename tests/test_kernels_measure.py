@@ -319,7 +319,7 @@ def test_slice_v_draws(group):
 
 @pytest.mark.parametrize("case", by_turns([
     "mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-short", "width-beta",
-]))
+], 3))
 def test_slice_hyper_draws(case):
     model = {
         "mass-dp": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.Gamma(2, 0.5))),

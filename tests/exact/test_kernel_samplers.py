@@ -50,6 +50,7 @@ def test_partition_and_locations(design, method, sigma):
 FINITE = [name for name in priors.MEASURES if name.startswith("finite")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("measure", "method"),
     only([*((one, "slice") for one in priors.MEASURES), *((one, "blocked") for one in FINITE)], ("PY", "slice")),

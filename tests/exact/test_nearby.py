@@ -97,7 +97,7 @@ class Mutant(nm.Gibbs):
         return (*option, float(self.wrong))
 
 
-@pytest.mark.parametrize("wrong", by_turns(["", *WRONG]))
+@pytest.mark.parametrize("wrong", by_turns(["", *WRONG], 4, 1))
 def test_wrong_sweeps_are_found(monkeypatch, wrong):
     number = 1 + list(WRONG).index(wrong) if wrong else 0
     far, room = ("none", "one block") if number == 3 else ("all others", "rows alone")

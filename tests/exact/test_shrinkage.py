@@ -122,7 +122,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", by_turns(METHODS))
+@pytest.mark.parametrize("method", by_turns(METHODS, 3))
 def test_partitions_shrinkage_and_noise_scale(method):
     check(run(*METHODS[method], init="one" if "one" in method else "sequential"), METHODS[method][1])
 
@@ -191,7 +191,7 @@ def _redrawn(data, state, times, rng):
 
 
 @pytest.mark.parametrize(("design", "law"), [("1 + x", LAW), ("1 + g", LAW), ("1 + x", OTHER)])
-@pytest.mark.parametrize("responses", [["y"], ["z", "w"]])
+@pytest.mark.parametrize("responses", by_turns([["y"], ["z", "w"]], 2, 1))
 @pytest.mark.parametrize("labels", [pytest.param((0, 0, 0, 0, 0), marks=pytest.mark.nightly), (0, 1, 0, 1, 1)])
 def test_conditional_law_given_the_partition(responses, labels, design, law):
     model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression(design, shrinkage=law))

@@ -41,6 +41,7 @@ def test_partition_and_locations(design, sigma, move):
     priors.compare(fit, location_posterior(KernelJoint(K, group, 1.3, sigma, 161 if K.shape[0] == 2 else 101), log_marginal))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("measure", "move"), only(
     each_once(priors.MEASURES, MOVES), ("finite-2", "sequential"),
 ))
