@@ -219,7 +219,7 @@ def test_density_of_a_row_in_full(name):
         ({"covariance": "tied", "scale": nm.Gamma(1, 1)}, "is itself sampled, and needs no scale that is"),
         ({"covariance": "tied", "scale": "sampled"}, "is itself sampled, and needs no scale that is"),
         ({"covariance": "spherical", "scale": "sampled"}, 'not sampled; give a number, or take "diagonal"'),
-        ({"scale": "learnt"}, """scale must be numbers, nm.Gamma\\(shape, rate\\) or "sampled", not 'learnt'"""),
+        ({"scale": "learnt"}, """scale must hold real numbers, not 'learnt'; or be nm.Gamma\\(shape, rate\\), or "sampled"."""),
         ({"known_covariance": 1.0, "scale": "sampled"}, "scale does not apply with known_covariance"),
         ({"known_mean": 0, "known_covariance": 1.0}, "give one of them"),
         ({"known_mean": 0, "m": 0}, "m does not apply with known_mean; nu and scale do"),

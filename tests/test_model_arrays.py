@@ -242,7 +242,7 @@ def test_as_frame_leaves_the_input_alone():
         ({"a": pd.Series([1, 2]), "b": pd.Series([1, 2], index=[4, 5])}, ValueError, "different indexes"),
         (np.zeros((2, 2), dtype=[("a", int)]), ValueError, "named fields must have 1 dimension, not 2"),
         (np.zeros(2, dtype=[("a", int, 2)]), ValueError, "field 'a' of the array is itself an array"),
-        ([[1, 2]], TypeError, r"type list are not supported; give pandas.DataFrame\(data\), or without names numpy.array\(data\)"),
+        ([[1, 2]], TypeError, r"type list are not supported; give pandas.DataFrame\(data\), or an array of columns without names"),
         (None, TypeError, "NoneType"),
         ("data.csv", TypeError, r"name or path such as 'data.csv'; read the file first: pandas.read_csv"),
         (Path("data.csv"), TypeError, "name or path"),

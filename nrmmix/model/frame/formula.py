@@ -238,7 +238,7 @@ class _Part:
 
 
 def _without_value(values: np.ndarray, names: Sequence[str]) -> str:
-    """What to say of the first number of (m, k) values that is not finite, if there is one."""
+    """The end of a message about the first number of (m, k) values that is not finite."""
     bad = np.argwhere(~np.isfinite(values))
     name = names[bad[0, 1]] if len(bad) else ""
     of_zero = name.startswith(("log(", "np.log(")) and np.isneginf(values[tuple(bad[0])])

@@ -118,7 +118,7 @@ def _to_frame(data: Any) -> pd.DataFrame:
     if hasattr(data, "toarray"):
         raise TypeError(f"Sparse matrices ({type(data).__name__}) are not supported yet; give data.toarray().")
     lazy = "data.collect()" if hasattr(data, "collect") else SUPPORTED
-    remedy = "pandas.DataFrame(data), or without names numpy.array(data)" if isinstance(data, (list, tuple)) else lazy
+    remedy = "pandas.DataFrame(data), or an array of columns without names" if isinstance(data, (list, tuple)) else lazy
     raise TypeError(f"Data of type {type(data).__name__} are not supported; give {remedy}.")
 
 

@@ -168,7 +168,7 @@ class Gaussian(FormFamily):
             known = "known_covariance is that of all components as it is" if known_mean is None else "components of one mean would be one"
             raise ValueError(f"Gaussian: {known}; leave {'known_mean' if known_mean is not None else 'covariance'} out.")
         if isinstance(scale, str) and scale != "sampled":
-            raise ValueError(f'Gaussian: scale must be numbers, nm.Gamma(shape, rate) or "sampled", not {scale!r}.')
+            raise ValueError(f'Gaussian: scale must hold real numbers, not {scale!r}; or be nm.Gamma(shape, rate), or "sampled".')
         if covariance == "spherical" and (scale == "sampled" if isinstance(scale, str) else is_law(scale)):
             raise ValueError('Gaussian: the scale of spherical covariance is not sampled; give a number, or take "diagonal".')
         if covariance == "tied" and (isinstance(scale, str) or is_law(scale)):
