@@ -1,4 +1,4 @@
-"""Cells of the enumeration matrix, with fewer draws than the page of the documentation, which has them all."""
+"""Cells of the enumeration matrix, with fewer draws than the page of the documentation, which has them all; a third of them by day."""
 
 from __future__ import annotations
 
