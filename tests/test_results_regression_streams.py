@@ -17,7 +17,7 @@ RNG = np.random.default_rng(5)
 N = 900
 TABLE = pd.DataFrame({"x": RNG.uniform(-2, 2, N), "t": RNG.standard_normal(N).round(1), "g": RNG.choice(list("abc"), N)})
 TABLE["y"] = np.sin(2 * TABLE["x"]) + np.where(TABLE["g"] == "a", 1.5, 0) + np.where(TABLE["x"] > 0, 0.4, 0.1) * RNG.standard_normal(N)
-METHOD = nm.MemoizedVB(batches=4, starts=2, passes=4, components=10)
+METHOD = nm.MemoizedVB(batches=4, starts=2, passes=4, components=20)
 NEW = TABLE.sample(120, random_state=1).reset_index(drop=True)
 
 
