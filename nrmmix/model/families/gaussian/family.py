@@ -308,7 +308,7 @@ class Gaussian(FormFamily):
                 variance = summary.squares(reals(self.known_mean, "Gaussian: known_mean")) / summary.counts()
             what = "mean square about known_mean"
         check_variances("Gaussian", names, variance, what)
-        if self.scale is not None or (summary.d >= MANY and self.covariance not in ("tied", "spherical")):
+        if self.scale == "sampled" or (summary.d >= MANY and self.covariance not in ("tied", "spherical")):
             return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
         if self.covariance == "spherical":
