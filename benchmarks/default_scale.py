@@ -52,7 +52,12 @@ def small() -> dict[str, pd.DataFrame]:
     }
 
 
-# ---- full: r, nu - d, the spread s with scale = s nu S, and S the diagonal of the sample variances or the whole sample covariance
+def laws(means: np.ndarray, shape: float) -> list[nm.Gamma]:
+    return [nm.Gamma(shape, shape / one) for one in means]
+
+
+# ---- full: r, nu - d, s with scale = s nu S, or the mean of its law, the law's shape, and S the diagonal of the sample variances or the
+# whole sample covariance
 
 
 def full_problems() -> dict[str, Problem]:
@@ -65,11 +70,11 @@ def full_problems() -> dict[str, Problem]:
 
 
 def full(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
-    r, extra, spread, shape = candidate
+    r, extra, spread, shape, matrix = candidate
     d = y.shape[1]
     S = np.cov(y.T).reshape(d, d)
-    scale = spread * (d + extra) * (S if shape == "covariance" else np.diag(np.diag(S)))
-    return nm.Gaussian(r=r, nu=d + extra, scale=scale)
+    scale = spread * (d + extra) * (S if matrix == "covariance" else np.diag(np.diag(S)))
+    return nm.Gaussian(r=r, nu=d + extra, scale=laws(np.diag(scale), shape) if shape else scale)
 
 
 # ---- many responses: r, and the scale over nu times the variances: fixed, or the mean of its law, and the law's shape
@@ -91,10 +96,10 @@ def many(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaus
     r, mean, shape = candidate
     d = y.shape[1]
     scale = mean * (d + 1) * y.var(axis=0, ddof=1)
-    return nm.Gaussian(r=r, nu=d + 1, scale=[nm.Gamma(shape, shape / one) for one in scale] if shape else np.diag(scale))
+    return nm.Gaussian(r=r, nu=d + 1, scale=laws(scale, shape) if shape else np.diag(scale))
 
 
-# ---- diagonal: r, nu - 1, and the spread
+# ---- diagonal: r, nu - 1, and the spread, or the mean of its law and the law's shape
 
 
 def diagonal_problems() -> dict[str, Problem]:
@@ -110,11 +115,12 @@ def diagonal_problems() -> dict[str, Problem]:
 
 
 def diagonal(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
-    r, extra, spread = candidate
-    return nm.Gaussian("diagonal", r=r, nu=1 + extra, scale=spread * (1 + extra) * y.var(axis=0, ddof=1))
+    r, extra, spread, shape = candidate
+    scale = spread * (1 + extra) * y.var(axis=0, ddof=1)
+    return nm.Gaussian("diagonal", r=r, nu=1 + extra, scale=laws(scale, shape) if shape else scale)
 
 
-# ---- known mean: nu - d, and the spread
+# ---- known mean: nu - d, and the spread, or the mean of its law and the law's shape
 
 
 def known_mean_problems() -> dict[str, Problem]:
@@ -128,9 +134,10 @@ def known_mean_problems() -> dict[str, Problem]:
 
 
 def known_mean(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
-    extra, spread = candidate
+    extra, spread, shape = candidate
     nu = y.shape[1] + extra
-    return nm.Gaussian(known_mean=0.0, nu=nu, scale=spread * nu * np.diag((y**2).mean(axis=0)))
+    scale = spread * nu * (y**2).mean(axis=0)
+    return nm.Gaussian(known_mean=0.0, nu=nu, scale=laws(scale, shape) if shape else np.diag(scale))
 
 
 # ---- known covariance: c with r = c / mean(V_j / S_jj), V the sample variances
@@ -151,9 +158,10 @@ def known_covariance(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem
 
 STUDIES = {
     "full": Study(
-        ("r", "nu - d", "s", "S"),
-        [(*c, S) for S in ("diagonal", "covariance")
-         for c in itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2, 0.4))],
+        ("r", "nu - d", "s", "shape", "S"),
+        [(*c, 0.0, S) for S in ("diagonal", "covariance")
+         for c in itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2, 0.4))]
+        + [(r, 1.0, s, shape, "diagonal") for r in (0.01, 0.1) for s in (0.05, 0.1, 0.2, 0.4) for shape in (0.5, 2.0)],
         full_problems, full, 5, 700,
     ),
     "many": Study(
@@ -162,12 +170,16 @@ STUDIES = {
         2, 200,
     ),
     "diagonal": Study(
-        ("r", "nu - 1", "s"), list(itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2))), diagonal_problems,
-        diagonal, 3, 300,
+        ("r", "nu - 1", "s", "shape"),
+        [*itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2), (0.0,)),
+         *itertools.product((0.01, 0.1), (1.0,), (0.05, 0.1, 0.2, 0.4), (0.5, 2.0))],
+        diagonal_problems, diagonal, 3, 300,
     ),
     "known-mean": Study(
-        ("nu - d", "s"), list(itertools.product((1.0, 2.0, 4.0), (0.02, 0.05, 0.1, 0.2, 0.5, 1.0))), known_mean_problems, known_mean,
-        3, 400,
+        ("nu - d", "s", "shape"),
+        [*itertools.product((1.0, 2.0, 4.0), (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), (0.0,)),
+         *itertools.product((1.0,), (0.05, 0.1, 0.2, 0.4), (0.5, 2.0))],
+        known_mean_problems, known_mean, 3, 400,
     ),
     "known-covariance": Study(
         ("c",), [(c,) for c in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)], known_covariance_problems, known_covariance, 3, 300

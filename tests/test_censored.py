@@ -192,13 +192,14 @@ def test_ties_of_censored_values_are_none():
 
 def test_log_joint_is_that_of_the_completed_data(fits):
     fit = fits("full")
-    draws = {name: fit.draws[name][1, -1] for name in ("labels", "imputed", "mass", "log_joint")}
-    found = fit.model.log_joint(draws["labels"], mass=draws["mass"], imputed=draws["imputed"])
+    draws = {name: fit.draws[name][1, -1] for name in ("labels", "imputed", "mass", "scale", "log_joint")}
+    found = fit.model.log_joint(draws["labels"], mass=draws["mass"], scale=draws["scale"], imputed=draws["imputed"])
     assert found == pytest.approx(draws["log_joint"], abs=1e-8)
     whole = fit.model.frame.response.copy()
     whole[fit.model.blocks.drawn(fit.model.packed)] = draws["imputed"]
     family = nm.Gaussian(**{name: getattr(fit.model.family, name) for name in ("m", "r", "nu", "scale")})
-    assert nm.Model(data=whole, family=family).log_joint(draws["labels"], mass=draws["mass"]) == pytest.approx(found, abs=1e-8)
+    again = nm.Model(data=whole, family=family).log_joint(draws["labels"], mass=draws["mass"], scale=draws["scale"])
+    assert again == pytest.approx(found, abs=1e-8)
 
 
 def test_values_far_out_are_drawn_to_full_accuracy():

@@ -134,7 +134,7 @@ def test_draws_of_missing_cells(fit):
     # in the units of the data and row by row: the recorded joint density is that of these cells
     for t in (0, 29):
         labels = fit.draws["labels"][1, t]
-        values = {name: fit.draws[name][1, t] for name in ("u",)}
+        values = {name: fit.draws[name][1, t] for name in ("u", "scale")}
         joint = fit.model.log_joint(labels, imputed=imputed[1, t], **values)
         assert joint == pytest.approx(fit.draws["log_joint"][1, t], rel=1e-9)
         filled = y.copy()
@@ -178,15 +178,15 @@ def test_log_density_of_rows_with_gaps(fit):
         for t in range(30):
             filled = y.copy()
             filled[np.isnan(y)] = fit.draws["imputed"][c, t]
-            terms.append((filled, fit.draws["labels"][c, t]))
+            terms.append((filled, fit.draws["labels"][c, t], np.diag(fit.draws["scale"][c, t] * [law.mean for law in family.scale])))
     total = np.zeros(2)
-    for (filled, labels), state in zip(terms, states, strict=True):
+    for (filled, labels, scale), state in zip(terms, states, strict=True):
         weight = state.weights(covariates)[0]
         for k in range(len(weight)):
             members = filled[labels == k]
             n, gap = len(members), (members.mean(axis=0) if len(members) else family.m) - family.m
             r_n, df = family.r + n, family.nu + n - 2
-            psi = family.scale + family.r * n / r_n * np.outer(gap, gap)
+            psi = scale + family.r * n / r_n * np.outer(gap, gap)
             if n:
                 psi = psi + (members - members.mean(axis=0)).T @ (members - members.mean(axis=0))
             mean = family.m + n / r_n * gap
@@ -210,9 +210,8 @@ def test_cells_of_several_families_come_row_by_row():
     row, response = model.blocks.drawn(model.packed)
     np.testing.assert_array_equal(np.argwhere(drawn), np.column_stack([row, response]))
     t = fit.draws["imputed"][0, -1]
-    assert model.log_joint(fit.draws["labels"][0, -1], imputed=t, mass=fit.draws["mass"][0, -1]) == pytest.approx(
-        fit.draws["log_joint"][0, -1], rel=1e-10
-    )
+    own = {name: fit.draws[name][0, -1] for name in ("mass", "scale")}
+    assert model.log_joint(fit.draws["labels"][0, -1], imputed=t, **own) == pytest.approx(fit.draws["log_joint"][0, -1], rel=1e-10)
     assert (np.abs(t - np.nanmean(y, axis=0)[response]) < 40).all()
     # a swap of units would show: column a is a thousand times as large
     scaled = table.assign(a=1000.0 * table["a"])

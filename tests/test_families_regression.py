@@ -256,7 +256,7 @@ def test_given_numbers_are_in_the_units_of_the_data():
     data = table()
     model = model_of(data)
     wanted = sum(marginal(data, np.flatnonzero(LABELS == k)) for k in range(3))
-    base = nm.Model("y ~ 1", data, prior=nm.DirichletProcess(1.0)).log_joint(LABELS)
+    base = nm.Model("y ~ 1", data, prior=nm.DirichletProcess(1.0)).log_joint(LABELS, scale=[1.0])
     other = nm.Model("y ~ 1", data, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(m=0, r=1, nu=3, scale=1))
     assert base != wanted
     eppf = math.lgamma(1) - math.lgamma(1 + N) + sum(math.lgamma(m) for m in (5, 4, 3))

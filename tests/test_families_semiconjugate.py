@@ -268,7 +268,7 @@ def test_recorded_log_joint_is_that_of_the_model(name):
         d = {key: values[c, t] for key, values in fit.draws.items()}
         K = int(d["n_clusters"])
         options = {"mass": float(d["mass"]), "sigma": float(d["sigma"]), "theta": d["theta"][:K]}
-        options |= {"precision": d["precision"]} if "precision" in d else {}
+        options |= {name: d[name] for name in ("precision", "scale") if name in d}
         if "A" in d:
             first = [int(np.flatnonzero(d["labels"] == k)[0]) for k in range(K)]
             options |= {"v": fit.checkpoints[1].state["v"], "locations": d["locations"][first]}

@@ -66,7 +66,7 @@ def test_numpy_global_generator_is_untouched(galaxy):
 
 def test_shapes(galaxy, mcycle):
     fit = galaxy.fit(rng=1, **SMALL)
-    assert set(fit.draws) == {"n_clusters", "log_joint", "mass", "sigma", "labels"}
+    assert set(fit.draws) == {"n_clusters", "log_joint", "mass", "sigma", "labels", "scale"} and fit.draws["scale"].shape == (2, 30, 1)
     assert fit.draws["labels"].shape == (2, 30, 82) and fit.draws["labels"].dtype == np.int32
     assert all(fit.draws[name].shape == (2, 30) for name in ("n_clusters", "log_joint", "mass", "sigma"))
     np.testing.assert_array_equal(fit.draws["labels"].max(axis=-1) + 1, fit.draws["n_clusters"])

@@ -234,12 +234,15 @@ def test_what_imputation_refuses(fit, torn):
 
 def test_log_density_is_the_mixture_of_predictives(fit):
     """Against the family's own predictives at whole counts: clusters far from each other have whole counts nearly."""
-    chain = nm.Model(FORMULA, FAITHFUL, family=fit.model.family, prior=nm.DirichletProcess(fit.factors.sticks.expected_mass))
+    family = fit.model.family
+    scale = np.diag(fit.factors.exponential.shared["scale"] * [law.mean for law in family.scale])
+    own = nm.Gaussian(m=family.m, r=family.r, nu=family.nu, scale=scale)
+    chain = nm.Model(FORMULA, FAITHFUL, family=own, prior=nm.DirichletProcess(fit.factors.sticks.expected_mass))
     labels = fit.labels
     rows = [0, 1, 50]
     joint = chain.log_joint(labels)
     for i in rows:
-        twice = nm.Model(FORMULA, FAITHFUL.iloc[[*range(272), i]], family=fit.model.family, prior=chain.prior)
+        twice = nm.Model(FORMULA, FAITHFUL.iloc[[*range(272), i]], family=own, prior=chain.prior)
         found = twice.log_joint(np.append(labels, labels[i])) - joint
         assert fit.log_density().iloc[i] == pytest.approx(found, abs=0.05)
 

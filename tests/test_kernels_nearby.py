@@ -79,14 +79,14 @@ def score(data, state, out, K, i):
     score_columns(data, state.stat, state.scratch.work, out, K, i, -1)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 6, bounds.MAX_RESPONSES])
-def test_no_score_exceeds_its_bound(small, d):
+@pytest.mark.parametrize(("d", "sampled"), [(1, False), (1, True), (2, False), (3, True), (6, True), (bounds.MAX_RESPONSES, False)])
+def test_no_score_exceeds_its_bound(small, d, sampled):
     """Clusters of all sizes and shapes; balls from none to wide ones."""
     rng = np.random.default_rng(d)
     n, K = 400, 37
     labels = np.append(np.arange(K), rng.integers(0, 1 + K // 2, n - K))
     X = rng.normal(size=(n, d)) @ np.diag(10.0 ** rng.uniform(-2, 2, d)) @ rng.normal(size=(d, d)) + 5.0 * rng.normal(size=(K, d))[labels]
-    family = nm.Gaussian(scale=0.02 * (d + 1) * np.diag(X.var(axis=0)))  # columns of a scale that is sampled have no bound
+    family = None if sampled else nm.Gaussian(scale=0.02 * (d + 1) * np.diag(X.var(axis=0)))
     data, state = started(nm.Model(data=X, family=family), labels, room=n)
     block, reach = data.block[0], np.zeros(state.stat.shape[1])
     nobody = np.zeros(0, np.int64)

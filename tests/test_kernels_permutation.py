@@ -270,7 +270,7 @@ LOST = {
 @pytest.mark.parametrize("order", LOST)
 def test_beam_loses_little(order):
     X = blob(300)
-    model, log_g = nm.Model(data=X, prior=nm.DirichletProcess(1.0)), {}
+    model, log_g = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(scale=0.04 * X.var(ddof=1))), {}
     for beam in (None, *LOST[order]):
         bench = Bench(model, nm.Permutation(beam=beam, order=order), X[:, 0] // 3)
         bench.state.num[Count.TUNING] = 1

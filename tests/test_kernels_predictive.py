@@ -51,12 +51,12 @@ def test_scores_and_means_of_clusters():
     y = np.random.default_rng(2).normal(size=(10, 2))
     fit = nm.Model(data=y, prior=nm.DirichletProcess(1.0)).fit(**RUN)
     family = fit.model.family
-    base = naive.Base(family.m, family.r, family.nu, family.scale)
+    scales = fit.draws["scale"] * [law.mean for law in family.scale]
     new = np.array([[0.3, -0.2], [4.0, 1.0]])
     states = states_of(fit.posterior, None)
     points = states.points(new, np.zeros((1, 0)))
     for t, state in enumerate(states):
-        labels = fit.draws["labels"][0, t]
+        labels, base = fit.draws["labels"][0, t], naive.Base(family.m, family.r, family.nu, np.diag(scales[0, t]))
         members = [y[labels == c] for c in range(labels.max() + 1)] + [y[:0]]
         wanted = [[naive.log_predictive(x, own, base) for own in members] for x in new]
         np.testing.assert_allclose(state.log_densities(points), wanted, atol=1e-9)

@@ -404,7 +404,7 @@ def test_codes_that_log_joint_refuses(codes, message, fit):
 def test_other_kernels_have_no_codes(table):
     model = nm.Model("y ~ x", table, prior=nm.DirichletProcess(1.0), family=nm.Gaussian())
     with pytest.raises(ValueError, match=r"codes are those of nm\.SparseProduct, and this model has another kernel"):
-        model.log_joint(np.zeros(60, int), v=np.ones(60), locations=[0], codes=np.zeros((150, 1), int))
+        model.log_joint(np.zeros(60, int), v=np.ones(60), locations=[0], scale=[1.0], codes=np.zeros((150, 1), int))
 
 
 # ---- predictions

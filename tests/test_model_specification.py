@@ -131,7 +131,9 @@ def test_defaults_of_the_family_are_numbers_from_the_data():
     family = nm.Model(data=X).family
     np.testing.assert_allclose(family.m, X.mean(axis=0))
     assert family.nu == 3 and family.r == 0.01
-    np.testing.assert_allclose(family.scale, np.diag(0.02 * 3 * X.var(axis=0, ddof=1)))
+    np.testing.assert_allclose([law.mean for law in family.scale], 0.1 * 3 * X.var(axis=0, ddof=1))
+    tied = nm.Model(data=X, family=nm.Gaussian("tied")).family
+    np.testing.assert_allclose(tied.scale, np.diag(0.02 * 3 * X.var(axis=0, ddof=1)))
     np.testing.assert_allclose(family.means(family.coordinates(X)), X)
 
 
@@ -243,7 +245,7 @@ def test_log_joint_arguments(small, formula, prior, arguments, message):
 def test_log_joint_takes_constants_as_draws_have_them(small, prior):
     model = nm.Model("y ~ 1", small, prior=prior)
     fit = model.fit(draws=1, tune=0, chains=1, rng=1, progress=False)
-    state = {name: fit.draws[name][0, 0] for name in ("mass", "sigma", "u") if name in fit.draws.keys()}
+    state = {name: fit.draws[name][0, 0] for name in ("mass", "sigma", "u", "scale") if name in fit.draws.keys()}
     assert model.log_joint(fit.draws["labels"][0, 0], **state) == pytest.approx(fit.draws["log_joint"][0, 0])
 
 
@@ -255,7 +257,7 @@ def test_log_joint_is_minus_infinity_out_of_reach(small):
 
 def test_log_joint_does_not_depend_on_label_names(small):
     model = nm.Model("y ~ 1", small, prior=nm.NGGP(1.0, 0.3))
-    assert model.log_joint([0, 1, 0]) == model.log_joint([9, -4, 9])
+    assert model.log_joint([0, 1, 0], scale=[0.5]) == model.log_joint([9, -4, 9], scale=[0.5])
 
 
 @pytest.mark.parametrize(("n", "K", "mass", "sigma", "tau"), [(1, 1, 0.5, 0.0, 1.0), (50, 3, 2.0, 0.7, 2.0), (10_000, 40, 1.0, 0.1, 1.0)])

@@ -25,14 +25,18 @@ def data():
     return pd.DataFrame({"x": x, "small": low, "large": 5000 + 900 * x + 400 * low + 300 * rng.normal(size=60)})
 
 
+def fixed(data):
+    return nm.Gaussian(scale=np.diag(0.06 * data[["small", "large"]].var()))
+
+
 @pytest.fixture(scope="module")
 def mixture(data):
-    return nm.fit("small + large ~ 1", data, prior=nm.NGGP(), **RUN)
+    return nm.fit("small + large ~ 1", data, prior=nm.NGGP(), family=fixed(data), **RUN)
 
 
 @pytest.fixture(scope="module")
 def regression(data):
-    return nm.fit("small + large ~ x", data, family=nm.Gaussian(), **RUN)
+    return nm.fit("small + large ~ x", data, family=fixed(data), **RUN)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def test_groups_and_coordinates(galaxy):
     pytest.importorskip("xarray")
     tree = galaxy.to_datatree()
     assert list(tree.children) == ["posterior", "sample_stats", "observed_data", "latent", "posterior_predictive", "log_likelihood"]
-    assert set(tree["posterior"].data_vars) == {"n_clusters", "mass"} and set(tree["latent"].data_vars) == {"labels"}
+    assert set(tree["posterior"].data_vars) == {"n_clusters", "mass", "scale"} and set(tree["latent"].data_vars) == {"labels"}
     for name, array in [*tree["posterior"].data_vars.items(), *tree["latent"].data_vars.items()]:
         np.testing.assert_array_equal(array, galaxy.draws[name])
         assert array.dims[:2] == ("chain", "draw")

@@ -17,17 +17,19 @@ default = nm.Model("velocity_km_s ~ 1", galaxy)
 default
 
 # %% [markdown]
-# Beside the default there are two other masses, and two changes of the base measure, which is the prior of the components: a tenth of the
-# prior scale of their variances, and a tenth of the prior variance of their means. (`r` is the precision of the mean in units of that of
-# the rows.)
+# Beside the default there are two other masses, and three changes of the base measure, which is the prior of the components. By default the
+# scale of their variances is sampled; here its law has a tenth of the mean, or the scale is fixed at a fiftieth of the sample's variance. And
+# the prior variance of their means is a tenth. (`r` is the precision of the mean in units of that of the rows.)
 
 # %%
-scale, r = default.family.scale, default.family.r
+(law,), nu, r = default.family.scale, default.family.nu, default.family.r
+narrow = 0.02 * nu * galaxy["velocity_km_s"].var()
 models = {
     "default": default,
     "mass 0.2": nm.Model("velocity_km_s ~ 1", galaxy, prior=nm.DirichletProcess(0.2)),
     "mass 5": nm.Model("velocity_km_s ~ 1", galaxy, prior=nm.DirichletProcess(5.0)),
-    "scale / 10": nm.Model("velocity_km_s ~ 1", galaxy, family=nm.Gaussian(scale=scale / 10)),
+    "scale / 10": nm.Model("velocity_km_s ~ 1", galaxy, family=nm.Gaussian(scale=nm.Gamma(law.shape, law.rate * 10))),
+    "scale fixed": nm.Model("velocity_km_s ~ 1", galaxy, family=nm.Gaussian(scale=narrow)),
     "r * 10": nm.Model("velocity_km_s ~ 1", galaxy, family=nm.Gaussian(r=r * 10)),
 }
 fits = {name: model.fit(**run) for name, model in models.items()}

@@ -47,16 +47,16 @@ fit.partition().n_clusters, round(float(fit.draws["n_clusters"].mean()), 1)
 # Gaussians has as many clusters as the density needs, which are not the groups that a reader would count. See [Sensitivity to
 # priors](sensitivity.md).
 #
-# Of up to four responses the default scale is fixed, and narrow: with some tens of rows one lump may fall into many clusters.
-# `scale="sampled"` learns it, as the default of five responses or more does. Here are 30 rows of one normal law:
+# How wide clusters are is learnt: their scale is sampled, one number for each response, the same in all clusters. A fixed scale of your own
+# that is too narrow breaks one lump into many where clusters have few rows. Here are 30 rows of one normal law:
 
 # %%
 import numpy as np
 
 lump = {name: np.random.default_rng(seed).normal(size=30) for seed, name in enumerate(["a", "b"])}
-for scale in (None, "sampled"):
-    found = nm.fit("a + b ~ 1", lump, family=nm.Gaussian(scale=scale), draws=1000, thin=5, rng=1)
-    print(f"scale={scale!r}: {found.partition().n_clusters} clusters")
+for name, family in {"sampled": nm.Gaussian(), "fixed": nm.Gaussian(scale=0.06 * np.eye(2))}.items():
+    found = nm.fit("a + b ~ 1", lump, family=family, draws=1000, thin=5, rng=1)
+    print(f"{name}: {found.partition().n_clusters}")
 
 # %% [markdown]
 # ## It is slow

@@ -55,13 +55,13 @@ def log_joint(
     explicit = _parameters("theta", theta, (n_clusters, len(model.packed.explicit)))
     names = model.packed.shared_names
     data, state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS)
+    _impute(model, data, imputed)
     for name in {**names, **shared}:
         those = names.get(name, np.zeros(0, np.int64))
         values = _parameters(name, shared.get(name), (len(those),))
         if not model.packed.permits(values, those):
             raise ValueError(f"{name} must hold finite numbers greater than 0, of shape {(len(those),)}; not {shared[name]!r}.")
         data.rows.constant[data.shared[those]] = values
-    _impute(model, data, imputed)
     state.codes[:] = _codes(model, codes)
     state.hyper[:] = state_hyper
     state.v[:] = at

@@ -143,7 +143,7 @@ def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
     --------
     >>> import nrmmix as nm
     >>> y = np.random.default_rng(1).normal(size=16) + np.repeat([0.0, 9.0], 8)
-    >>> fit = nm.fit("y ~ 1", {"y": y}, draws=50, tune=50, chains=2, rng=1)
+    >>> fit = nm.fit("y ~ 1", {"y": y}, family=nm.Gaussian("spherical"), draws=50, tune=50, chains=2, rng=1)
     >>> notes_on_clusters(fit.model, clusters(fit))[0][:62]
     'Clusters have 8.0 rows on average, too few to show how wide cl'
     """

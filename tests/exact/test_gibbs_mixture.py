@@ -137,5 +137,6 @@ def test_recorded_log_joint_is_that_of_the_model():
         fit = nm.Model(data=X, prior=prior).fit(draws=30, tune=30, chains=2, rng=2)
         for c, t in ((0, 0), (1, 17), (1, 29)):
             d = {name: values[c, t] for name, values in fit.draws.items()}
-            hyper = {"mass": float(d["mass"])} | ({} if "u" not in d else {"sigma": float(d["sigma"]), "u": float(d["u"])})
+            hyper = {"mass": float(d["mass"]), "scale": d["scale"]}
+            hyper |= ({} if "u" not in d else {"sigma": float(d["sigma"]), "u": float(d["u"])})
             assert fit.model.log_joint(d["labels"], **hyper) == pytest.approx(float(d["log_joint"]), abs=1e-9)

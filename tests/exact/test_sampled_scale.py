@@ -109,6 +109,7 @@ def check(fit, *of):
         assert np.log(scale[..., j]).mean(axis=1).std() < coarser(0.2), "too few draws to tell"
 
 
+REPAIRED = nm.PublishedTreeGuided(3, repaired=("subset", "tree", "first_pick"))
 TREE = [nm.TreeGuided(global_moves=2, refresh=4), nm.Gibbs(subset=2)]
 CELLS = {
     "gibbs, full": ("gibbs", "DP", "full", 2), "gibbs, one response": ("gibbs", "NGGP", "full", 1),
@@ -118,6 +119,7 @@ CELLS = {
     "slice, full": ("slice", "DP", "full", 2), "slice, diagonal": ("slice", "NGGP", "diagonal", 2),
     "permutation, full": ("permutation", "DP", "full", 2), "tree, full": (TREE, "NGGP", "full", 2),
     "tree, diagonal": (TREE, "DP", "diagonal", 2),
+    "repaired published trees, full": (REPAIRED, "NGGP", "full", 2), "repaired published trees, diagonal": (REPAIRED, "DP", "diagonal", 2),
 }
 
 
@@ -194,17 +196,14 @@ def test_variational_inference_learns_the_best_scale(side):
     assert alone > made.log_z(counts, sums).sum()
 
 
-DEFAULTS = {4: False, 5: True, 12: True}
-
-
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
-@pytest.mark.parametrize("d", by_turns(DEFAULTS, 3))
-def test_default_of_many_responses(d, covariance):
+@pytest.mark.parametrize("d", [1, 4, 5, 12])
+def test_default_laws(d, covariance):
     y = np.random.default_rng(3).normal(size=(40, d)) * np.arange(1, d + 1)
     resolved = nm.Model(data=y, family=nm.Gaussian(covariance)).family
-    assert isinstance(resolved.scale, tuple) == DEFAULTS[d]
-    if DEFAULTS[d]:
-        np.testing.assert_allclose([law.mean for law in resolved.scale], 0.2 * resolved.nu * y.var(axis=0, ddof=1))
+    np.testing.assert_allclose([law.mean for law in resolved.scale], (0.1 if d < 5 else 0.2) * resolved.nu * y.var(axis=0, ddof=1))
+    assert {law.shape for law in resolved.scale} == {0.5}
+    assert resolved.r == (0.1 if covariance == "full" and d >= 5 else 0.01)
 
 
 def test_wrong_laws_are_refused():

@@ -36,10 +36,10 @@ pd.crosstab(labels, fit.partition().labels, rownames=["truth"], colnames=["clust
 # The printed model says how many clusters the prior expects before it sees the data. `nm.mass_for_clusters(expected, n)` gives the mass for
 # another number.
 #
-# With five columns or more the scale of the clusters' covariances is sampled too, one number for each column; its draws are in
-# `fit.draws["scale"]`. A fixed number is right for some tables and wrong for others. A small share of the variances suits one or two
-# columns, but breaks a lump of ten independent columns into pieces; a large share hides that columns are nearly dependent. A scale of your
-# own is `nm.Gaussian(scale=...)`, another law `nm.Gaussian(scale=nm.Gamma(shape, rate))`.
+# The scale of the clusters' covariances is sampled too, one number for each column; its draws are in `fit.draws["scale"]`. A fixed number
+# is right for some tables and wrong for others. A small share of the variances breaks a lump of few rows, or of many independent columns,
+# into pieces; a large share joins groups, and hides that columns are nearly dependent. A scale of your own is `nm.Gaussian(scale=...)`,
+# another law `nm.Gaussian(scale=nm.Gamma(shape, rate))`.
 #
 # ## One lump
 

@@ -9,7 +9,7 @@ there are options that repair them one by one, so that each can be measured:
     FIRST_PICK  the forward probability of a merge counts one first pick, its reverse (equation 11) all of them; repaired: all
 
 Trees are kept from call to call.  The paper does not say what becomes of potentials when u, the mass or sigma has changed: here the trees
-keep their shapes and all potentials are computed anew.
+keep their shapes and all potentials are computed anew, statistics too where a parameter of all components has changed.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ def published(data, state, memory, rng):
         by_rows = memory.option[TREE] == 1.0
         if not by_rows and fits(state, forest, scratch):
             for k in range(scratch.head[TREES]):
-                refresh_tree(data, state.scratch.trial, forest, scratch.root[k], False)
+                refresh_tree(data, state.scratch.trial, forest, scratch.root[k], data.shared.shape[0] > 0)
         else:
             for i in range(n):
                 scratch.label[i] = state.labels[i]

@@ -36,9 +36,9 @@ class PublishedTreeGuided(Move):
       all of them in the reverse.  Repaired, all are counted in both.
 
     Without any of them the sampler is that of the paper, with the trees kept from iteration to iteration.  Two things the paper does not
-    say.  When u, the mass or sigma has changed, all potentials are computed anew and the trees keep their shapes.  Where there are no
-    trees, at the start and where a chain goes on after a stop, those of sequential insertion in the order of the rows are taken: a fit
-    that is extended has not the draws of one that ran on.
+    say.  When u, the mass, sigma or a scale that is sampled has changed, all potentials are computed anew and the trees keep their
+    shapes.  Where there are no trees, at the start and where a chain goes on after a stop, those of sequential insertion in the order of
+    the rows are taken: a fit that is extended has not the draws of one that ran on.
 
     It runs alone, in no list of moves: others would not keep its trees.  For mixtures by a `DirichletProcess`, `NGGP` or
     `NormalizedInverseGaussian`, of families whose component parameters are integrated out.
@@ -110,8 +110,6 @@ class PublishedTreeGuided(Move):
             return why
         if "shrinkage" in model.packed.shared_names:
             return "its trees do not follow shrinkage that is drawn; use nm.Regression(..., shrinkage=None)"
-        if "scale" in model.packed.shared_names:
-            return "its trees do not follow a scale that is drawn, the default of five responses or more; use nm.Gaussian(scale=...)"
         if "covariance" in model.packed.shared_names:
             return 'its trees do not follow a covariance that is drawn; use nm.Gaussian() with scale=, or nm.TreeGuided()'
         if model.frame.limits is not None:

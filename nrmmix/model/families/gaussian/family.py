@@ -26,12 +26,11 @@ COVARIANCES = ("full", "tied", "diagonal", "spherical")
 WORDS = {"diag": "diagonal", "VVV": "full", "EEE": "tied", "VVI": "diagonal", "VII": "spherical"}  # of other packages
 OTHER_WORDS = ("full", *WORDS)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
-R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
-SPREAD = {"full": 0.02, "tied": 0.02, "diagonal": 0.02, "spherical": 0.02, "known mean": 0.2}
-MANY = 5  # responses from which on the scale is sampled: no one number then suits all tables
-SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample variances
-R_OF_MANY = {"full": 0.1, "tied": R, "diagonal": R, "spherical": R}  # with it
+MANY = 5  # responses, from which on other numbers suit
+R, R_OF_MANY = 0.01, 0.1  # the latter with a full covariance whose scale follows the data
+SHAPE, MEAN_OF_FEW, MEAN_OF_MANY = 0.5, 0.1, 0.2  # of the law of the scale, means over nu times the sample variances
+SPREAD, SPREAD_ABOUT_KNOWN = 0.02, 0.2  # of a scale that is not sampled, over the same; means of its law over mean squares
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
 UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
 MIN_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
@@ -83,13 +82,13 @@ class Gaussian(FormFamily):
     nu : float, optional
         Degrees of freedom; default d + 1, at least d - 0.95.  With covariance="diagonal" or "spherical" default 2, at least 0.05.
     scale : array_like, (d, d), or (d,) with covariance="diagonal", or Gamma, or d of them; a number with "spherical"; optional
-        Positive definite scale matrix, or the diagonal of one, squared units of the responses; default of up to four responses
-        0.02 nu diag(sample variances), with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
-        With a law, or one for each response, the scale is diagonal, the same in all components, and sampled: s_j ~ Gamma(shape, rate).
-        "sampled": Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean squares); default of five
-        responses or more.  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of tied covariance it is a matrix, not
-        sampled, by default 0.02 nu diag(sample variances) of however many responses.  Of spherical covariance the scale is a number
-        and not sampled: by default 0.02 nu times the mean of the sample variances, with known_mean 0.2 nu times that of the mean squares.
+        Positive definite scale matrix, or the diagonal of one, squared units of the responses.  The prior mean of the precision is
+        nu scale^-1.  With a law, or one for each response, the scale is diagonal, the same in all components, and sampled:
+        s_j ~ Gamma(shape, rate).  So it is by default, by laws of shape 1/2 and mean 0.1 nu V_j, V_j the sample variances, of five
+        responses or more 0.2 nu V_j; with known_mean 0.2 nu times the mean squares about it.  Draws of it are ``fit.draws["scale"]``, as
+        multiples of the prior mean.  Of tied covariance it is a matrix, not sampled, by default 0.02 nu diag(sample variances).  Of
+        spherical covariance it is a number, not sampled: by default 0.02 nu times the mean of the sample variances, with known_mean
+        0.2 nu times that of the mean squares.
 
     Raises
     ------
@@ -98,22 +97,19 @@ class Gaussian(FormFamily):
 
     Notes
     -----
-    With the defaults a component's standard deviation is typically sqrt(0.02) = 0.14 of the sample's, and component means spread over
-    sqrt(0.02 / r) = 1.4 sample standard deviations: components are narrow against the data, and can be anywhere in them.  nu = d + 1
-    is the weakest whole number of degrees of freedom with which the predictive has a mean.  Among 72 candidates they had the smallest
-    mean regret of held-out log density over six problems from galaxy, acidity, faithful, iris and mcycle, 0.02 nats an observation
-    (benchmarks/default_scale.py).  With a diagonal covariance the same numbers are kept, so that one response has one default; among 30
-    candidates they were second best, 0.34 nats an observation from the best of each of five problems with 1 to 48 responses.  About a
-    known mean components differ in spread alone: the least mean regret of 18 candidates, 0.002 nats over five problems.  A known
-    covariance leaves r, with which the component means vary as much as the observations: the least of seven candidates, 0.009 nats
-    over nine problems.  In one dimension all hyperparameters may be scalars.
+    No fixed scale suits all tables.  With a small share of the variances one lump of few rows, or of many independent columns, falls into
+    many components; with a large one separate groups are joined, and columns that are nearly dependent need scales far smaller.  So the
+    scale is sampled, as Richardson & Green (1997) do in one dimension and Huang & Wand (2013) for one covariance matrix: given the
+    precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches draw it between two passes, variational
+    inference holds it at the values that are best for all components together.  Benchmark: benchmarks/number_of_clusters.py.
 
-    In many dimensions no fixed scale suits all tables: one lump of independent columns falls into dozens of components when the scale is
-    0.02 of the variances, and separate groups are lost, while columns that are nearly dependent need scales far smaller than 0.2 of them.
-    So the scale of five responses or more is sampled, as Richardson & Green (1997) do in one dimension and Huang & Wand (2013) for one
-    covariance matrix: given the precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches draw
-    it between two passes, variational inference holds it at the values that are best for all components together.  Benchmarks:
-    benchmarks/number_of_clusters.py, and `python -m benchmarks.default_scale many`.
+    With r = 0.01 component means spread over ten standard deviations of a component: components can be anywhere in the data.  nu = d + 1
+    is the weakest whole number of degrees of freedom with which the predictive has a mean.  Among 88 candidates, with fixed scales and
+    sampled ones, these defaults had the smallest mean regret of held-out log density over six problems from galaxy, acidity, faithful,
+    iris and mcycle, 0.020 nats an observation, 0.037 at worst; the best with a fixed scale 0.033, and 0.127 at worst
+    (`python -m benchmarks.default_scale full`; of many responses `many`).  With a diagonal covariance the same numbers are kept, so that
+    one response has one default.  A known covariance leaves r, with which the component means vary as much as the observations: the least
+    of seven candidates, 0.009 nats over nine problems.  In one dimension all hyperparameters may be scalars.
 
     Means and variances of samples are those of all values, unless some lie far from all others: beyond a quartile by more than ten
     quartile ranges, and by more than ten times as much as any value before them, and no more than 5% of the values (of codes for
@@ -167,11 +163,11 @@ class Gaussian(FormFamily):
         if covariance == "tied" and not (known_mean is None and known_covariance is None):
             known = "known_covariance is that of all components as it is" if known_mean is None else "components of one mean would be one"
             raise ValueError(f"Gaussian: {known}; leave {'known_mean' if known_mean is not None else 'covariance'} out.")
-        if isinstance(scale, str) and scale != "sampled":
-            raise ValueError(f'Gaussian: scale must hold real numbers, not {scale!r}; or be nm.Gamma(shape, rate), or "sampled".')
-        if covariance == "spherical" and (scale == "sampled" if isinstance(scale, str) else is_law(scale)):
+        if isinstance(scale, str):
+            raise ValueError(f"Gaussian: scale must hold real numbers, not {scale!r}; or be nm.Gamma(shape, rate).")
+        if covariance == "spherical" and is_law(scale):
             raise ValueError('Gaussian: the scale of spherical covariance is not sampled; give a number, or take "diagonal".')
-        if covariance == "tied" and (isinstance(scale, str) or is_law(scale)):
+        if covariance == "tied" and is_law(scale):
             raise ValueError("Gaussian: a tied covariance is itself sampled, and needs no scale that is; give scale as a matrix.")
         if covariance == "spherical" and known_covariance is not None:
             raise ValueError('Gaussian: known_covariance is of "full" or "diagonal" covariance; give equal variances with "diagonal".')
@@ -193,11 +189,6 @@ class Gaussian(FormFamily):
     def is_diagonal(self) -> bool:
         return self.covariance == "diagonal"
 
-    @property
-    def has_usual_scale(self) -> bool:
-        """Whether the scale follows the data."""
-        return self.scale is None or isinstance(self.scale, str)
-
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Gaussian:
         return self.resolve_from(Summary(y), names or tuple(f"y{j + 1}" for j in range(y.shape[1])))
 
@@ -218,7 +209,7 @@ class Gaussian(FormFamily):
             r = KNOWN
         else:
             centre = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
-            usual_r = R_OF_MANY[self.covariance] if d >= MANY and self.has_usual_scale else R
+            usual_r = R_OF_MANY if d >= MANY and self.covariance == "full" and self.scale is None else R
             r = float(usual_r if self.r is None else self.r)
             own = {"m": centre, "r": r}
         form: ConjugatePrior
@@ -228,7 +219,7 @@ class Gaussian(FormFamily):
             scale = self._default_scale(usual, names, nu) if self.scale is None else none_or_positive("Gaussian", "scale", self.scale)
             form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_missing, r, nu)
             return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
-        scale, laws = self._default_scale(usual, names, nu) if self.has_usual_scale else self.scale, ()
+        scale, laws = self._default_scale(usual, names, nu) if self.scale is None else self.scale, ()
         if is_law(scale):
             scale = laws = self._laws(scale, d)
             mean = np.array([law.mean for law in laws])
@@ -300,7 +291,7 @@ class Gaussian(FormFamily):
         return laws
 
     def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> Any:
-        """SPREAD nu times variances or mean squares about the known mean, or laws about nu times these, of many responses or "sampled"."""
+        """Laws about nu times variances, or mean squares about the known mean; of tied and spherical covariance multiples of these."""
         if self.known_mean is None:
             variance, what = self._sample_variances(summary, names, "scale"), "variance"
         else:
@@ -308,12 +299,12 @@ class Gaussian(FormFamily):
                 variance = summary.squares(reals(self.known_mean, "Gaussian: known_mean")) / summary.counts()
             what = "mean square about known_mean"
         check_variances("Gaussian", names, variance, what)
-        if self.scale == "sampled" or (summary.d >= MANY and self.covariance not in ("tied", "spherical")):
-            return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
-        scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
+        if self.covariance == "tied":
+            return np.diag(SPREAD * nu * variance)
         if self.covariance == "spherical":
-            return float(scale.mean())
-        return scale if self.is_diagonal else np.diag(scale)
+            return float((SPREAD if self.known_mean is None else SPREAD_ABOUT_KNOWN) * nu * variance.mean())
+        mean = SPREAD_ABOUT_KNOWN if self.known_mean is not None else MEAN_OF_MANY if summary.d >= MANY else MEAN_OF_FEW
+        return tuple(Gamma(SHAPE, SHAPE / (mean * nu * one)) for one in variance)
 
     @staticmethod
     def _sample_variances(summary: Summary, names: tuple[str, ...], wanted: str) -> np.ndarray:

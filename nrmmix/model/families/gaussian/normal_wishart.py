@@ -76,7 +76,7 @@ class NormalWishart(ConjugatePrior):
             affinity=gaussian_affinity if d <= kernels.MAX_RESPONSES else None,
             transfer=kernels.gaussian_transfer if d <= kernels.MAX_IN_ONE_CALL else None,
             score_four=kernels.gaussian_score_four if kernels.MIN_AT_ONCE <= d <= tiles.MAX_RESPONSES else None,
-            bound=bounds.gaussian_bound if many and not self.incomplete and not self.laws else None,
+            bound=bounds.gaussian_bound if many and not self.incomplete else None,
             redraw_shared=sampled_scale.gaussian_redraw_shared if self.laws else None,
         )
         begin = len(constant) - 2 * d - d * (d + 1) // 2  # of the prior matrix, of a scale that is sampled
