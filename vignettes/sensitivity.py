@@ -46,9 +46,9 @@ table
 
 # %% [markdown]
 # Densities are in millionths per km/s, at velocities of 10,000, 20,000 and 30,000 km/s; `clusters, mean` is the posterior mean, `prior mean` the prior
-# mean, and `in the estimate` the number of clusters of `fit.partition()`. In the bulk, at 20,000, the density changes by less than a fifth. In the small
-# group at 10,000 the prior of the means halves it, and between the groups, at 30,000, it changes several times over. So do the numbers of clusters:
-# report them only with the prior.
+# mean, and `in the estimate` the number of clusters of `fit.partition()`. In the bulk, at 20,000, the density changes by less than a quarter. In the small
+# group at 10,000 the prior of the means halves it, and between the groups, at 30,000, it more than doubles it. The numbers of clusters change with
+# the mass several times over: report them only with the prior. The law of the scale hardly matters, for the rows say how wide clusters are.
 #
 # `nm.compare` says whether the data prefer one of the priors. `elpd` is the sum of the log densities of the rows, each given the others. The warning
 # names fits in which a row is nearly alone in its cluster, so that its left-out density cannot be computed reliably from the draws.

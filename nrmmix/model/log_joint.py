@@ -118,7 +118,7 @@ def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
             raise ValueError(f"{name} is given, but this model has no such parameters; leave it out.")
         return np.zeros(shape)
     if given is None:
-        raise ValueError(f"{name} is not integrated out in this model; give it, an array of shape {shape}.")
+        raise ValueError(f"{name} is not integrated out in this model; give it, an array of shape {shape}, as in fit.draws[{name!r}].")
     values = arrays.reals(given, name)
     if values.shape != shape or not np.isfinite(values).all():
         raise ValueError(f"{name} must hold finite numbers, of shape {shape}; not {given!r}.")

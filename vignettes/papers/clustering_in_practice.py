@@ -117,8 +117,8 @@ diagonal = nm.fit(formula, iris, family=nm.Gaussian("diagonal"), rng=1)
 by_diagonal = adjusted_rand(iris["species"], diagonal.partition().labels)
 
 # %% [prose]
-# Agreement with the species: {full:.2f}. *Setosa* stands apart from the others by a wide gap; the four lengths alone do not settle whether
-# *versicolor* and *virginica* are two groups, and the picture above says so without knowing the species. The shape of the components
+# Agreement with the species: {full:.2f}. *Setosa* stands apart from the others by a wide gap. *Versicolor* and *virginica* are neighbours, and
+# some flowers of the one are with the other; the picture above shows that border less sharp, without knowing the species. The shape of the components
 # matters more than the measure: with `nm.Gaussian("diagonal")`, whose components cannot be tilted, there are
 # {diagonal.partition().n_clusters} clusters and the agreement is {by_diagonal:.2f}.
 #
