@@ -93,8 +93,8 @@ nm.mass_for_clusters(8, n=82, sigma=0.9)
 # %% [markdown]
 # ## What do data from the prior look like?
 #
-# `prior_predictive` draws whole data sets: hyperparameters, random measure, then every row. With the default prior of the family clusters are
-# narrow in comparison with the spread of the data, and can lie anywhere in their range or beyond it. The table has quantiles, over the replicates, of
+# `prior_predictive` draws whole data sets: hyperparameters, random measure, then every row. With the default prior of the family clusters can
+# lie anywhere in the range of the data or beyond it, and how wide they are is left to the data. The table has quantiles, over the replicates, of
 # the mean, standard deviation, minimum and maximum of a data set, in km/s:
 
 # %%
