@@ -126,8 +126,8 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
     )
 
 # %% [markdown]
-# Gibbs sampling needs no help on data as small as these: split-merge, permutation and tree-guided moves shorten the autocorrelation time, but
-# gain little or nothing for what they cost (an iteration of `"tree"` has several Gibbs sweeps). The slice sampler moves labels given parameters, which holds
+# Gibbs sampling needs little help on data as small as these: split-merge, permutation and tree-guided moves shorten the autocorrelation time,
+# but the first two gain nothing for what they cost, and the last not much (an iteration of `"tree"` has several Gibbs sweeps). The slice sampler moves labels given parameters, which holds
 # clusters in place. Take `"tree"` or `"split_merge"` where clusters are far apart or many, or where chains disagree; where the start is bad, add
 # `nm.Permutation(order="projection")` for the tuning. [Trees](trees.md) has two examples in which Gibbs chains do not get from one mode to another.
 #
