@@ -47,7 +47,7 @@ class Cell:
     def base(self) -> Base:
         if self.formula:  # of a mixture
             family = self.model(np.random.default_rng(0).standard_normal((self.n, self.d))).family
-            return Base(np.ravel(family.m), float(family.r), float(family.nu), np.array(family.scale))
+            return Base(np.ravel(family.m), float(family.r), float(family.nu), np.diag([law.mean for law in family.scale]))
         scale = np.array([[2.0]]) if self.d == 1 else np.array([[2.0, 0.6], [0.6, 3.0]])
         return Base(np.arange(self.d, dtype=float), R, NU, scale)
 
@@ -124,7 +124,14 @@ def simulate(cell: Cell, rng: np.random.Generator) -> tuple[np.ndarray, State]:
         width = simulators.hyperparameter(cell.truth if isinstance(cell.truth, nm.LogNormal) else cell.width, rng)
     K = simulators.kernel(design.x, design.places, width)
     labels, location, v = simulators.measure(mass, sigma, K, design.group, rng)
-    return simulators.responses(labels, cell.base, rng), State(labels, location, v, mass, sigma, width)
+    scale = np.array([simulators.hyperparameter(defaults.LAW, rng) for _ in range(cell.d)]) if cell.formula else None
+    state = State(labels, location, v, mass, sigma, width, scale=scale)
+    return simulators.responses(labels, given(cell.base, state), rng), state
+
+
+def given(base: Base, state: State) -> Base:
+    """The prior of the components given the scale, where that is sampled."""
+    return base if state.scale is None else base._replace(scale=np.diag(state.scale))
 
 
 def states(fit: Any) -> list[State]:
@@ -137,11 +144,14 @@ def states(fit: Any) -> list[State]:
     A = flat["A"] if "A" in draws else [None] * count
     location = flat["locations"] if "locations" in draws else np.zeros((count, n), int)
     width = flat["width"] if "width" in draws else np.full(count, np.inf)
-    return [State(*values) for values in zip(flat["labels"], location, v, flat["mass"], flat["sigma"], width, A, strict=True)]
+    scale = flat["scale"] * [law.mean for law in fit.model.family.scale] if "scale" in draws else [None] * count
+    return [State(*values) for values in zip(flat["labels"], location, v, flat["mass"], flat["sigma"], width, A, scale, strict=True)]
 
 
 def log_joint(model: nm.Model, state: State) -> float:
     hyper = {name: getattr(state, name) for name in model.sampled}
+    if state.scale is not None:
+        hyper["scale"] = state.scale / [law.mean for law in model.family.scale]
     if model.is_regression:
         first = np.unique(state.labels, return_index=True)[1]
         return model.log_joint(state.labels, v=state.v, locations=state.location[first], **hyper)
@@ -163,9 +173,10 @@ def replicate(name: str, index: int) -> Replicate:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nm.ConvergenceWarning)
         fit = model.fit(cell.method, draws=DRAWS, tune=cell.tune, thin=cell.thin, chains=CHAINS, rng=fit_seed, cores=1, progress=False)
-    drawn = [quantities(y, state, cell.design, cell.base, model.sampled) for state in states(fit)]
+    base, design = cell.base, cell.design
+    drawn = [quantities(y, state, design, given(base, state), model.sampled) for state in states(fit)]
     values = {quantity: np.array([row[quantity] for row in drawn], dtype=float) for quantity in drawn[0]}
     values["log joint"] = fit.draws.flat("log_joint")
-    true = quantities(y, truth, cell.design, cell.base, model.sampled) | {"log joint": log_joint(model, truth)}
+    true = quantities(y, truth, design, given(base, truth), model.sampled) | {"log joint": log_joint(model, truth)}
     ranks = {quantity: rank(true[quantity], draws, rng) for quantity, draws in values.items()}
     return Replicate(ranks, {quantity: ess(draws.reshape(CHAINS, DRAWS)) for quantity, draws in values.items()})

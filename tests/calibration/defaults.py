@@ -19,7 +19,7 @@ import nrmmix as nm
 from calibration import simulators
 
 MIXTURE = "y + z ~ 1"
-GAUSSIAN = {"m": [0.0, 0.0], "scale": [[0.06, 0.0], [0.0, 0.06]]}  # r and nu are the default's
+LAW = nm.Gamma(0.5, 0.5 / 0.3)  # of the scale of a response in a mixture of two
 
 
 class InUnits(nm.Regression):
@@ -45,7 +45,7 @@ def model_of(formula: str, y: np.ndarray) -> nm.Model:
         warnings.filterwarnings("ignore", ".*quartile ranges away")  # this prior has such values; here no default is taken from them
         default = nm.Model(formula, data).family
         if formula == MIXTURE:
-            return nm.Model(formula, data, family=nm.Gaussian(r=default.r, nu=default.nu, **GAUSSIAN))
+            return nm.Model(formula, data, family=nm.Gaussian(m=[0.0, 0.0], r=default.r, nu=default.nu, scale=LAW))
         return nm.Model(formula, data, family=InUnits(default.design, shrinkage=default.shrinkage))
 
 

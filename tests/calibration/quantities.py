@@ -76,6 +76,8 @@ def quantities(y: np.ndarray, state: State, design: Design, base: Base, sampled:
     log_density = np.logaddexp.reduce(np.log(np.maximum(share, 1e-300)) + log_predictives(of, base, design.at_y))
     found = {name: getattr(state, name) for name in sampled}
     found |= {"clusters": state.labels.max() + 1, "log likelihood": log_likelihood(of, base), "log density at a point": log_density}
+    if state.scale is not None:
+        found |= {f"scale of y{j + 1}": value for j, value in enumerate(state.scale)}
     if np.isfinite(state.width):
         found["mean at a point"] = float(share @ of.m[:, 0])
     return found

@@ -32,6 +32,7 @@ class State(NamedTuple):
     sigma: float
     width: float  # infinite in a mixture
     A: np.ndarray | None = None  # (P,) of draws of density regression, which do not keep v
+    scale: np.ndarray | None = None  # (d,) where it is sampled
 
 
 class Base(NamedTuple):

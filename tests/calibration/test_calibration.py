@@ -137,6 +137,8 @@ def test_defaults_are_those_of_a_model():
             assert (str(model.prior), str(model.kernel)) == (str(plain.prior), str(plain.kernel)) and str(model.prior) == str(cell.prior)
             if cell.formula == defaults.MIXTURE:
                 assert (model.family.r, model.family.nu) == (plain.family.r, plain.family.nu)
+                assert set(model.family.scale) == {defaults.LAW} and {law.shape for law in plain.family.scale} == {defaults.LAW.shape}
+                assert np.allclose([law.mean for law in plain.family.scale], defaults.LAW.mean * y.var(axis=0, ddof=1))
             else:
                 ours, theirs = model.family.form, plain.family.form
                 assert np.array_equal(ours.factor, theirs.factor) and np.array_equal(ours.groups, theirs.groups)
