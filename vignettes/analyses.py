@@ -67,6 +67,9 @@ iris = nm.datasets.load_iris()
 two = nm.fit("sepal_length_cm ~ petal_length_cm + sepal_width_cm", iris, rng=1)
 two.plot(draws=200)
 
+# %% [markdown]
+# Where a warning says that the default limit of two minutes ended the run before the chains agreed, `two.extend("auto", time_limit=900)` goes on.
+
 # %%
 two.plot("surface", draws=100)
 
