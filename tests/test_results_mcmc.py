@@ -227,7 +227,7 @@ def test_summary_shows_the_clusters_of_the_partition(mixture):
         together = (pairs.sum() - len(pairs)) / (len(pairs) * (len(pairs) - 1)) if len(pairs) > 1 else np.nan
         size, stability, purity = rows[str(label)][:3]
         assert (size, purity) == (str(members.sum()), f"{probability[members].mean():.2f}")
-        assert stability == "" if np.isnan(together) else float(stability) == pytest.approx(together, abs=0.005001)  # half are rounded either way
+        assert stability == "" if np.isnan(together) else float(stability) == pytest.approx(together, abs=0.005001)  # half: either way
     text = " ".join(mixture.summary().notes)
     assert f"expected VI loss {found.expected_loss:.3g}" in text and "given this partition" in text
 
