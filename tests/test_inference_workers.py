@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nrmmix as nm
+from nrmmix.inference.mcmc import workers
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the libraries of the cluster, and of short chains
@@ -71,6 +72,16 @@ def test_a_worker_that_dies_changes_no_bit(client):
     killer.start()
     same(wanted, model.fit(**run, cores=client))
     killer.join()
+    assert victim not in client.run(os.getpid).values()
+
+
+@pytest.mark.nightly
+def test_a_worker_that_dies_before_the_first_sweep_is_not_waited_for(client, monkeypatch):
+    model, run = motorcycle(), {"draws": 20, "tune": 10, "chains": 2, "rng": 1}
+    wanted = model.fit(**run)
+    victim = next(iter(client.run(os.getpid).values()))
+    monkeypatch.setattr(workers, "prepared", lambda given: os.kill(victim, signal.SIGKILL) if os.getpid() == victim else None)
+    same(wanted, model.fit(**run, cores=client))
     assert victim not in client.run(os.getpid).values()
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,15 @@ class Cluster:
         """Kernels are compiled there, or loaded, before the block begins."""
         with self.dask.open():
             self.given = self.dask.submit(pair, model, cycle)
-            ready = [self.dask.submit(prepared, self.given, workers=[address]) for address in self.dask.client.nthreads()]
-            for future in ready:
-                self.dask.result(future)
+            addresses = list(self.dask.client.nthreads())
+            ready = [self.dask.submit(prepared, self.given, workers=[address]) for address in addresses]
+            for address, future in zip(addresses, ready, strict=True):
+                self.dask.result(future, partial(self._is_gone, address))
             yield self
+
+    def _is_gone(self, address: str) -> bool:
+        """Whether a worker has died: what is bound to it would wait for ever."""
+        return address not in self.dask.client.nthreads()
 
     def turn(self, chain: Chain, tune: int, thin: int) -> None:
         """A chain that is told to stop waits for its turn; one that is to give up stays where that began."""
@@ -94,7 +100,7 @@ class Cluster:
             if address is None or time.monotonic() - asked < PATIENCE:
                 return False
             asked = time.monotonic()
-            return address not in self.dask.client.nthreads()
+            return self._is_gone(address)
 
         return is_over
 
