@@ -379,6 +379,7 @@ def test_predictions_are_given_the_partition(fit):
     np.testing.assert_allclose(density["estimate"], np.exp(fit.log_density(new)), rtol=1e-12)
     n, mass = model.n_obs, fit.hyper["mass"]
     base = fit.model.family
+    scale = np.diag(fit.draws["scale"][0, 0] * [law.mean for law in base.scale])
     weights = [*(np.bincount(fit.labels) / (n + mass)), mass / (n + mass)]
     y = model.frame.response
     expected = 0.0
@@ -386,7 +387,7 @@ def test_predictions_are_given_the_partition(fit):
         own = y[fit.labels == k]
 
         def log_marginal(rows):
-            return gaussian_log_marginal(rows, base.m, base.r, base.nu, base.scale) if len(rows) else 0.0
+            return gaussian_log_marginal(rows, base.m, base.r, base.nu, scale) if len(rows) else 0.0
 
         expected += weight * math.exp(log_marginal(np.vstack([own, new.to_numpy()[:1]])) - log_marginal(own))
     assert density["estimate"].iloc[0] == pytest.approx(expected, rel=1e-9)
