@@ -359,7 +359,8 @@ def test_summaries_say_what_a_fit_expects_where_no_value_is():
     wide = nm.Gaussian(scale=0.04 * skewed.var())
     for formula, data, family, words in (
         ("y ~ 1", {"y": skewed}, wide, r"'y' has no value below 0, where the fit expects [12]\d%: log\(y\) on the left"),
-        ("p ~ x", {"x": x, "p": own.beta(10 * share, 10 * (1 - share))}, None, r"outside 0 to 1, where the fit expects up to \d+% at a row"),
+        ("p ~ x", {"x": x, "p": own.beta(10 * share, 10 * (1 - share))}, None,
+         r"outside 0 to 1, where the fit expects up to \d+% at a row"),
     ):
         assert re.search(words, said(formula, data, family))
     assert "has no value" not in said("log(y) ~ 1", {"y": skewed}) + said("eruptions_min ~ 1", nm.datasets.load_faithful())
