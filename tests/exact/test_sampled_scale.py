@@ -129,20 +129,36 @@ def test_partitions_and_scales(cell):
     check(run(method, *of, init="one" if "diagonal" in cell else "sequential"), *of)
 
 
+def with_other_draws(monkeypatch, changes):
+    """Let chains draw scales of full covariances by the module's source with these changes."""
+    source = inspect.getsource(sampled_scale)
+    for right, instead in changes:
+        assert right in source
+        source = source.replace(right, instead)
+    space = dict(vars(sampled_scale), DONE=DONE)
+    exec(source, space)
+    monkeypatch.setattr(sampled_scale, "gaussian_redraw_shared", space["gaussian_redraw_shared"])
+
+
+OFTEN = ("if least > LOST and most * LOST < 1.0", "if least > 0.6 and most * 0.6 < 1.0")
+AS_RIGHT = {"many draws are refused": [OFTEN], "statistics are built anew": [("least < WORN", "True")]}
+
+
+@pytest.mark.parametrize("case", AS_RIGHT)
+def test_care_for_digits_leaves_the_law_as_it_is(monkeypatch, case):
+    with_other_draws(monkeypatch, AS_RIGHT[case])
+    check(run("gibbs", "DP", "full", 2, init="one"), "DP", "full", 2)
+
+
 WRONG = {
-    "shape": ("0.5 * nu * K", "0.5 * nu * (K - 1)"), "statistics stay": ("return STALE", "return DONE"),
-    "precision of the prior alone": ("normal_wishart.NU] + stat[s, k]", "normal_wishart.NU]"),
+    "shape": [("0.5 * nu * K", "0.5 * nu * (K - 1)")], "statistics stay": [("rotate(stat, L, row, d, k, sign, j)", "pass")],
+    "sizes are left out": [("(nu + n[k])", "nu")], "smaller scales alone are refused": [OFTEN, (" and most * 0.6 < 1.0", "")],
 }
 
 
-@pytest.mark.parametrize("wrong", by_turns(WRONG, 3))
+@pytest.mark.parametrize("wrong", by_turns(WRONG, 4))
 def test_wrong_draws_are_found(monkeypatch, wrong):
-    right, instead = WRONG[wrong]
-    source = inspect.getsource(sampled_scale)
-    assert right in source
-    space = dict(vars(sampled_scale), DONE=DONE)
-    exec(source.replace(right, instead), space)
-    monkeypatch.setattr(sampled_scale, "gaussian_redraw_shared", space["gaussian_redraw_shared"])
+    with_other_draws(monkeypatch, WRONG[wrong])
     with pytest.raises(AssertionError) as found:
         check(run("gibbs", "DP", "full", 2, init="one"), "DP", "full", 2)
     assert "too few" not in str(found.value)

@@ -29,6 +29,7 @@ LOST_PRECISION = 4  # of families' updates, by cancellation: build the statistic
 HALTED = 5  # it was told to halt, and goes on at Count.CURSOR when it is called again
 GIVEN_UP = 6  # it was told to give up: its work is lost, and the chain goes back to where it stood before
 STALE = 7  # of redraws of shared parameters: build the statistics anew
+RESCALED = 8  # of redraws of shared parameters: the statistics have followed
 
 
 # The constants of one array stand together, in a named tuple: kernels read its fields as they would numbers.

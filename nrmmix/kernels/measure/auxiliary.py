@@ -11,7 +11,7 @@ import math
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import add_row
-from nrmmix.kernels.core.slicing import STEP, slice_step
+from nrmmix.kernels.core.slicing import STEP, slice_step, slices_under
 from nrmmix.kernels.core.special import draw_log_gamma
 from nrmmix.kernels.core.state import DONE, LOG_V_MAX, STABLE, TINY, Count, Hyper, Setup
 from nrmmix.kernels.measure.nrm import (
@@ -35,25 +35,19 @@ def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
 
 
 @kernel
+def _log_density_of(of, x):
+    data, state, count, floor, ceiling, base, K_row, c = of
+    return log_density_v(data, state, count, x, floor, ceiling, base, K_row, c)
+
+
+_slice = slices_under(_log_density_of)
+
+
+@kernel
 def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
     """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
     start = max(floor, min(start, ceiling))
-    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c) - rng.standard_exponential()
-    width = 1.0 + 2.0 / math.sqrt(count)
-    lo = start - width * rng.random()
-    hi = lo + width
-    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c) > level:
-        lo -= width
-    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c) > level:
-        hi += width
-    while True:
-        x = lo + (hi - lo) * rng.random()
-        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c) >= level or not hi - lo > 1e-13:
-            return x
-        if x < start:
-            lo = x
-        else:
-            hi = x
+    return _slice((data, state, count, floor, ceiling, base, K_row, c), start, 1.0 + 2.0 / math.sqrt(count), rng)
 
 
 @entry(STEP_T)

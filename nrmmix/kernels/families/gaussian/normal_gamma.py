@@ -48,7 +48,7 @@ def priors(rows, block):
 
 
 @kernel
-def _refresh(rows, stat, block, k):
+def refresh(rows, stat, block, k):
     """c and h, where one n counts for all responses."""
     s, o = block[Block.STAT], block[Block.CONSTANT]
     if rows.constant[o + OWN] != 0.0:
@@ -68,7 +68,7 @@ def _refresh(rows, stat, block, k):
 
 
 @kernel
-def _refresh_cell(rows, stat, block, k, j):
+def refresh_cell(rows, stat, block, k, j):
     """c of response j, where each response counts its own observations."""
     s, o, first, d = places(block)
     n = int(stat[s + MEAN + 3 * d + j, k])
@@ -89,8 +89,8 @@ def normal_gamma_empty(rows, stat, block, k):
     if rows.constant[o + OWN] != 0.0:
         for j in range(d):
             stat[s + MEAN + 3 * d + j, k] = 0.0
-            _refresh_cell(rows, stat, block, k, j)
-    _refresh(rows, stat, block, k)
+            refresh_cell(rows, stat, block, k, j)
+    refresh(rows, stat, block, k)
     return DONE
 
 
@@ -125,8 +125,8 @@ def normal_gamma_update(rows, stat, block, k, i, sign):
         stat[s + MEAN + d + j, k] = r_n / (r_n + 1.0) / left
         stat[s + MEAN + 2 * d + j, k] = left
         if own:
-            _refresh_cell(rows, stat, block, k, j)
-    _refresh(rows, stat, block, k)
+            refresh_cell(rows, stat, block, k, j)
+    refresh(rows, stat, block, k)
     return DONE if least >= LOST else LOST_PRECISION
 
 
@@ -151,10 +151,10 @@ def normal_gamma_combine(rows, source, target, block, k, m):
         target[s + MEAN + 2 * d + j, m] = psi
         if own:
             target[n, m] += n_source
-            _refresh_cell(rows, target, block, m, j)
+            refresh_cell(rows, target, block, m, j)
     if not own:
         target[counts, m] += source[counts, k]
-        _refresh(rows, target, block, m)
+        refresh(rows, target, block, m)
     return DONE
 
 

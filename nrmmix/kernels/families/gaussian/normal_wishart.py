@@ -96,7 +96,7 @@ def _put_constants(rows, stat, block, k, n, total, product):
 
 
 @kernel
-def _refresh(rows, stat, block, k):
+def refresh(rows, stat, block, k):
     """Predictive constants from n and the factor's diagonal."""
     s, o, first, d = places(block)
     product, total = 1.0, 0.0
@@ -121,7 +121,7 @@ def gaussian_empty(rows, stat, block, k):
     if rows.constant[o + SAMPLED] != 0.0:
         for a in range(d):
             stat[s + MEAN + d + a * (a + 3) // 2, k] = 1.0 / math.sqrt(rows.constant[prior_diagonal(rows, o, d, a)])
-    _refresh(rows, stat, block, k)
+    refresh(rows, stat, block, k)
     return DONE
 
 
@@ -147,7 +147,7 @@ def gaussian_update(rows, stat, block, k, i, sign):
             e += e / r_n
         stat[e_row + j, k] = e * root
     left, least = rotate(stat, base, e_row, d, k, sign, 0)
-    _refresh(rows, stat, block, k)
+    refresh(rows, stat, block, k)
     return DONE if left >= LOST and least >= LOST else LOST_PRECISION
 
 
@@ -317,7 +317,7 @@ def gaussian_combine(rows, source, target, block, k, m):
     target[s, m] = n_source + n_target
     for j in range(s + MEAN, s + MEAN + d):
         target[j, m] += gain * (source[j, k] * lift - target[j, m])
-    _refresh(rows, target, block, m)
+    refresh(rows, target, block, m)
     return DONE
 
 
