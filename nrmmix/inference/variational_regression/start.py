@@ -55,6 +55,7 @@ class Grower:
 
     def __init__(self, binned: Binned, exponential: Stacked, rows: BinnedRows, rng: np.random.Generator, noise: float):
         self.binned, self.exponential, self.bins, self.rng, self.noise = binned, exponential, rows.bins, rng, noise
+        self.first = exponential
         self.features = rows.statistics.whole()
         self.is_weighted = rows.statistics.weight is not None
         self.weight = np.ones(rows.n) if rows.statistics.weight is None else rows.statistics.weight
@@ -123,13 +124,13 @@ class Grower:
     def worst(self, region: Region, alike: bool) -> np.ndarray:
         """The rows of a region that fit worst in it, or those that gain most where one of them, the worst or any, counts more."""
         of, N = self._of(region.rows), np.array([region.N])
-        score = of.scores(self.exponential.expectations(N, region.s[None])[0])[0]
+        score = of.scores(self.first.expectations(N, region.s[None])[0])[0]
         own = score <= self._quantiles(score, region.rows, WORST)
         if alike:
             more = np.zeros((1, len(score)))
             often = self.weight[region.rows] * own
             more[0, self.rng.choice(len(own), p=often / often.sum()) if self.noise else np.argmin(score)] = WORST * region.N
-            score = score - of.scores(self.exponential.expectations(N + more.sum(), region.s + of.totals(more))[0])[0]
+            score = score - of.scores(self.first.expectations(N + more.sum(), region.s + of.totals(more))[0])[0]
             own = score <= self._quantiles(score, region.rows, WORST) + SAME
         return region.rows[own]
 
@@ -157,7 +158,8 @@ def cut(
     for k, one in enumerate(regions):
         N[k], s[k] = one.N, one.s
         codes[k] = [binned.code_of(j, one.inside[j] | (count[j] == 0) & one.inside[j].all(), count[j]) for j in range(q)]
-    made = KernelFactors(binned, grower.exponential, mass, N, s, np.ones(M), codes)
+    exponential = exponential.learnt(N, s)
+    made = KernelFactors(binned, exponential, mass, N, s, np.ones(M), codes)
     kernels = np.exp(made.log_kernels(rows.bins))
     A = (kernels * grower.weight[:, None] if grower.is_weighted else kernels).sum(axis=0)
-    return KernelFactors(binned, grower.exponential, mass, N, s, A, codes)
+    return KernelFactors(binned, exponential, mass, N, s, A, codes)
