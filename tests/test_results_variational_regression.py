@@ -130,6 +130,22 @@ def test_two_modes_all_along_a_covariate_are_found(half):
     assert density == pytest.approx(truth, abs=0.15)
 
 
+@pytest.mark.parametrize("beside", ["a factor", "a factor, in one level", "a number"])
+def test_two_modes_are_found_beside_another_covariate(beside):
+    """Shrinkage learnt from one wide component kept the levels of further ones together."""
+    rng = np.random.default_rng(0)
+    x, side, sd = rng.uniform(0, 1, (2, 600)), rng.choice([-1.0, 1.0], 600), 0.15
+    g = rng.choice(["a", "b"], 600)
+    data = {"x": x[0], "g": x[1] if beside == "a number" else g}
+    wide = np.where(g == "a", 1.0, 0.0) if beside == "a factor, in one level" else np.ones(600)
+    line = 0.5 * x[0] - (x[1] if beside == "a number" else 0.0)
+    table = pd.DataFrame(data | {"y": line + wide * side + rng.normal(0, sd, 600)})
+    fit = nm.fit("y ~ x + g", table[:300], method=nm.VB(starts=2), rng=1)
+    centres = (line + np.array([[-1.0], [1.0]]) * wide)[:, 300:]
+    law = np.log(norm(centres, sd).pdf(table["y"][300:].to_numpy()).mean(axis=0))
+    assert np.mean(fit.log_density(table[300:])) == pytest.approx(law.mean(), abs=0.15)  # one wide component is 0.6 below
+
+
 def test_warns_where_components_are_used_up():
     with pytest.warns(UserWarning, match="nearly all of the 4 components have rows.*components=8"):
         nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=1, components=4), rng=1)

@@ -2,7 +2,9 @@
 
 The region whose best cut gains most is cut next; gains are multiplied by noise, so that starts differ.  Each region is a component whose
 codes are those likeliest for its bins.  Further ones begin at the rows that fit worst in their regions, and a last one is of all rows.
-In variational fits, which stay near their start, they are rows of one kind: of two modes all along a region both fit badly.
+In variational fits, which stay near their start, rows of each region are tried for two components first, and rows that are alike stand for
+those that fit worst: of two modes all along a region both fit badly.  This is done at the shrinkage and noise scale of before, which are
+learnt anew from all components at the end: from few wide ones alone they are far off.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ MIN_ROWS, MIN_ROWS_OF_FIT = 4, 12  # rows on either side of a cut; of a region t
 CUTS, MARGIN = 12, 0.08  # cuts of a covariate that are tried, at quantiles; share of the rows on either side
 LEARN_AT = (1, 3, 8, 20, 50)  # regions at which shrinkage and noise scale are learnt
 WORST = 0.2  # share of the rows of a region that a further component begins with
+TRIES, ROUNDS = 6, 8  # sets of rows that are alike, and assignments of all rows to two components from each
 SAME = 1e-9  # nats, within which copies of a row have the same score
 OF_ALL = 0.01  # rows of the component of all, as a share, where the others take all components that there are
 
@@ -123,7 +126,10 @@ class Grower:
 
     def worst(self, region: Region, alike: bool) -> np.ndarray:
         """The rows of a region that fit worst in it, or those that gain most where one of them, the worst or any, counts more."""
-        of, N = self._of(region.rows), np.array([region.N])
+        return region.rows[self._worst(region, self._of(region.rows), alike)]
+
+    def _worst(self, region: Region, of: Features, alike: bool) -> np.ndarray:
+        N = np.array([region.N])
         score = of.scores(self.first.expectations(N, region.s[None])[0])[0]
         own = score <= self._quantiles(score, region.rows, WORST)
         if alike:
@@ -132,7 +138,31 @@ class Grower:
             more[0, self.rng.choice(len(own), p=often / often.sum()) if self.noise else np.argmin(score)] = WORST * region.N
             score = score - of.scores(self.first.expectations(N + more.sum(), region.s + of.totals(more))[0])[0]
             own = score <= self._quantiles(score, region.rows, WORST) + SAME
-        return region.rows[own]
+        return own
+
+    def halved(self, region: Region) -> list[Region]:
+        """Two components that explain the rows of a region better than one does, found from some that are alike; none if there are none."""
+        of, weight = self._of(region.rows), self.weight[region.rows]
+        least, found = MIN_GAIN + self.first.log_z(np.array([region.N]), region.s[None])[0], None
+        for _ in range(TRIES):
+            here = self._worst(region, of, alike=True)
+            for _ in range(ROUNDS):
+                sides = np.stack([here, ~here]) * weight
+                N, s = sides.sum(axis=1), of.totals(sides)
+                if N.min() < MIN_ROWS:
+                    break
+                log_share = np.log(N / region.N)
+                value = float(self.first.log_z(N, s).sum() + N @ log_share)
+                if value > least:
+                    least, found = value, here
+                eta, a = self.first.expectations(N, s)
+                score = of.scores(eta) + (log_share - a)[:, None]
+                before, here = here, score[0] > score[1]
+                if (here == before).all():
+                    break
+        if found is None:
+            return []
+        return [self._region(region.rows[own], region.inside) for own in (found, ~found)]
 
     def _quantiles(self, values: np.ndarray, rows: np.ndarray, q: Any) -> Any:
         return quantiles(values, q, self.weight[rows] if self.is_weighted else None)
@@ -145,8 +175,15 @@ def cut(
     """Factors of so many components, those without rows included, at a start; whether further ones are of rows that are alike."""
     grower = Grower(binned, exponential, rows, rng, noise)
     regions = grower.grow(max(1, int(SHARE * components)))
-    for one in sorted(regions, key=lambda own: -own.N):
-        if len(regions) < components - 1 and one.N >= MIN_ROWS_OF_FIT:
+    waiting = sorted(regions, key=lambda own: own.N)
+    while waiting and len(regions) < components - 1:
+        one = waiting.pop()
+        if one.N < MIN_ROWS_OF_FIT:
+            break
+        if alike and (parts := grower.halved(one)):
+            regions = [own for own in regions if own is not one] + parts
+            waiting = sorted(waiting + parts, key=lambda own: own.N)
+        else:
             regions.append(grower._region(grower.worst(one, alike), one.inside))
     if len(regions) < components:
         whole = grower._region(np.arange(rows.n), np.ones_like(regions[0].inside))
