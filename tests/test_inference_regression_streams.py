@@ -150,7 +150,7 @@ def test_all_rows_at_once_where_they_are_few():
 def test_formulas_and_kernels(formula, kernel):
     model, streamed = (nm.Model(formula, data, kernel=kernel) for data in (TABLE, PARTS))
     assert str(model.family) == str(streamed.family) and str(model.kernel) == str(streamed.kernel)
-    same(model.fit(method(starts=1), rng=1), streamed.fit(method(starts=1), rng=1))
+    same(model.fit(method(starts=1, components=16), rng=1), streamed.fit(method(starts=1, components=16), rng=1))
 
 
 @pytest.mark.parametrize("formula", by_turns(["y + x ~ t + g", "log(y + 9) ~ I(x * t) + C(g)"]))
