@@ -58,7 +58,7 @@ class Grower:
 
     def __init__(self, binned: Binned, exponential: Stacked, rows: BinnedRows, rng: np.random.Generator, noise: float):
         self.binned, self.exponential, self.bins, self.rng, self.noise = binned, exponential, rows.bins, rng, noise
-        self.first = exponential
+        self.unlearnt = exponential  # at the shrinkage and noise scale of before any region
         self.features = rows.statistics.whole()
         self.is_weighted = rows.statistics.weight is not None
         self.weight = np.ones(rows.n) if rows.statistics.weight is None else rows.statistics.weight
@@ -124,38 +124,40 @@ class Grower:
         ends = np.unique(self._quantiles(own, region.rows, np.linspace(MARGIN, 1.0 - MARGIN, CUTS)).astype(int))
         return np.arange(B) <= ends[ends < own.max(initial=-1)][:, None]
 
-    def worst(self, region: Region, alike: bool) -> np.ndarray:
-        """The rows of a region that fit worst in it, or those that gain most where one of them, the worst or any, counts more."""
-        return region.rows[self._worst(region, self._of(region.rows), alike)]
+    def worst(self, region: Region) -> Region:
+        """The rows of a region that fit worst in it."""
+        score = self._of(region.rows).scores(self.exponential.expectations(np.array([region.N]), region.s[None])[0])[0]
+        return self._region(region.rows[score <= self._quantiles(score, region.rows, WORST)], region.inside)
 
-    def _worst(self, region: Region, of: Features, alike: bool) -> np.ndarray:
+    def alike(self, region: Region) -> Region:
+        """The rows of a region that gain most where one of those that fit worst counts more: the worst, or any where starts have noise."""
+        return self._region(region.rows[self._alike(region, self._of(region.rows), self.noise > 0.0)], region.inside)
+
+    def _alike(self, region: Region, of: Features, is_random: bool) -> np.ndarray:
         N = np.array([region.N])
-        score = of.scores(self.first.expectations(N, region.s[None])[0])[0]
-        own = score <= self._quantiles(score, region.rows, WORST)
-        if alike:
-            more = np.zeros((1, len(score)))
-            often = self.weight[region.rows] * own
-            more[0, self.rng.choice(len(own), p=often / often.sum()) if self.noise else np.argmin(score)] = WORST * region.N
-            score = score - of.scores(self.first.expectations(N + more.sum(), region.s + of.totals(more))[0])[0]
-            own = score <= self._quantiles(score, region.rows, WORST) + SAME
-        return own
+        score = of.scores(self.unlearnt.expectations(N, region.s[None])[0])[0]
+        often = self.weight[region.rows] * (score <= self._quantiles(score, region.rows, WORST))
+        more = np.zeros((1, len(score)))
+        more[0, self.rng.choice(len(often), p=often / often.sum()) if is_random else np.argmin(score)] = WORST * region.N
+        score = score - of.scores(self.unlearnt.expectations(N + more.sum(), region.s + of.totals(more))[0])[0]
+        return score <= self._quantiles(score, region.rows, WORST) + SAME
 
     def halved(self, region: Region) -> list[Region]:
-        """Two components that explain the rows of a region better than one does, found from some that are alike; none if there are none."""
+        """Two components that explain the rows of a region better than one does, from rows that are alike; empty if none are found."""
         of, weight = self._of(region.rows), self.weight[region.rows]
-        least, found = MIN_GAIN + self.first.log_z(np.array([region.N]), region.s[None])[0], None
-        for _ in range(TRIES):
-            here = self._worst(region, of, alike=True)
+        least, found = MIN_GAIN + self.unlearnt.log_z(np.array([region.N]), region.s[None])[0], None
+        for number in range(TRIES):
+            here = self._alike(region, of, number > 0 or self.noise > 0.0)
             for _ in range(ROUNDS):
                 sides = np.stack([here, ~here]) * weight
                 N, s = sides.sum(axis=1), of.totals(sides)
                 if N.min() < MIN_ROWS:
                     break
                 log_share = np.log(N / region.N)
-                value = float(self.first.log_z(N, s).sum() + N @ log_share)
+                value = float(self.unlearnt.log_z(N, s).sum() + N @ log_share)
                 if value > least:
                     least, found = value, here
-                eta, a = self.first.expectations(N, s)
+                eta, a = self.unlearnt.expectations(N, s)
                 score = of.scores(eta) + (log_share - a)[:, None]
                 before, here = here, score[0] > score[1]
                 if (here == before).all():
@@ -172,19 +174,17 @@ def cut(
     binned: Binned, exponential: Stacked, mass: Hyperparameter, rows: BinnedRows, components: int, rng: np.random.Generator, noise: float,
     alike: bool = False,
 ) -> KernelFactors:
-    """Factors of so many components, those without rows included, at a start; whether further ones are of rows that are alike."""
+    """Factors of so many components, those without rows included, at a start; `alike` is that of a fit that stays near it."""
     grower = Grower(binned, exponential, rows, rng, noise)
     regions = grower.grow(max(1, int(SHARE * components)))
     waiting = sorted(regions, key=lambda own: own.N)
-    while waiting and len(regions) < components - 1:
+    while waiting and len(regions) < components - 1 and waiting[-1].N >= MIN_ROWS_OF_FIT:
         one = waiting.pop()
-        if one.N < MIN_ROWS_OF_FIT:
-            break
-        if alike and (parts := grower.halved(one)):
+        if parts := grower.halved(one) if alike else []:
             regions = [own for own in regions if own is not one] + parts
             waiting = sorted(waiting + parts, key=lambda own: own.N)
         else:
-            regions.append(grower._region(grower.worst(one, alike), one.inside))
+            regions.append(grower.alike(one) if alike else grower.worst(one))
     if len(regions) < components:
         whole = grower._region(np.arange(rows.n), np.ones_like(regions[0].inside))
         share = OF_ALL if len(regions) == components - 1 else 1.0
@@ -195,7 +195,7 @@ def cut(
     for k, one in enumerate(regions):
         N[k], s[k] = one.N, one.s
         codes[k] = [binned.code_of(j, one.inside[j] | (count[j] == 0) & one.inside[j].all(), count[j]) for j in range(q)]
-    exponential = exponential.learnt(N, s)
+    exponential = exponential.learnt(N, s) if alike else grower.exponential
     made = KernelFactors(binned, exponential, mass, N, s, np.ones(M), codes)
     kernels = np.exp(made.log_kernels(rows.bins))
     A = (kernels * grower.weight[:, None] if grower.is_weighted else kernels).sum(axis=0)

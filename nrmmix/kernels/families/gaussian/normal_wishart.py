@@ -14,7 +14,7 @@ Where the scale is drawn (`sampled_scale`), Psi_0 is diagonal, and its diagonal 
 
 Constants: r, nu, -sum log s_j, the length N of the tables, whether the scale is drawn, then predictive[0..N-1] and marginal[0..N-1]: all
 that depends on n alone; log s_j (d); the factor of Psi_0, packed as that of Psi_n, and Psi_0, packed likewise: of a scale that is drawn
-only Psi_0 is what it says, and behind it are the shapes of the scales' laws (d) and d of scratch.
+only Psi_0 is what it says, and behind it are the shapes of the scales' laws (d).
 Rows of theta: log |W|, mean (d), W (d x d) with Lambda = W'W.
 """
 

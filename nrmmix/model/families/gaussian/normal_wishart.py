@@ -67,7 +67,7 @@ class NormalWishart(ConjugatePrior):
         packed[np.arange(d) * (np.arange(d) + 3) // 2] = 1.0 / np.diag(factor)
         constant = np.concatenate(
             [[r, nu, -log_spread.sum(), n + 2.0, float(len(self.laws) > 0)], predictive, marginal, log_spread, packed,
-             self._correlations[np.tril_indices(d)], *([shapes(self.laws), np.zeros(d)] if self.laws else [])]
+             self._correlations[np.tril_indices(d)], *([shapes(self.laws)] if self.laws else [])]
         )
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
         many = n >= nearby.MIN_ROWS and d <= bounds.MAX_RESPONSES
@@ -79,7 +79,7 @@ class NormalWishart(ConjugatePrior):
             bound=bounds.gaussian_bound if many and not self.incomplete else None,
             redraw_shared=sampled_scale.gaussian_redraw_shared if self.laws else None,
         )
-        begin = len(constant) - 2 * d - d * (d + 1) // 2  # of the prior matrix, of a scale that is sampled
+        begin = len(constant) - d - d * (d + 1) // 2  # of the prior matrix, of a scale that is sampled
         shared = {"scale": begin + np.arange(d) * (np.arange(d) + 3) // 2} if self.laws else {}
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries, shared=shared)
 
