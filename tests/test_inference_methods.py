@@ -75,7 +75,7 @@ def test_saved_and_extended_as_if_never_stopped(model, name, tmp_path):
 @pytest.mark.parametrize(("name", "init"), each_once(["split_merge", "all", "beam"], ["sequential", "one", "each"]))
 def test_starts(model, name, init):
     """From every start the two groups are found."""
-    fit = model.fit(MOVES[name], draws=300, tune=300, chains=2, init=init, rng=2)
+    fit = model.fit(MOVES[name], draws=300, tune=2000, chains=2, init=init, rng=2)
     assert fit.similarity()[:15, :15].mean() > 0.5 > fit.similarity()[:15, 15:].mean() + 0.3
 
 

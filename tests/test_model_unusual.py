@@ -13,6 +13,7 @@ from support.cover import by_turns
 import nrmmix as nm
 from nrmmix.model.frame.unusual import CODES, counted, far, ties, without_far
 from nrmmix.model.priors.grid import Scales
+from nrmmix.report.clusters import clusters, tie_notes
 
 RUN = {"draws": 300, "tune": 300, "chains": 2, "rng": 1, "progress": False}
 rng = np.random.default_rng(0)
@@ -247,6 +248,30 @@ def test_rounded_measurements_are_not_ties():
         lambda: 5 * np.round(rng.normal(120, 15, 80) / 5),
     ):
         assert ties(counted(draw().astype(float))) is None
+
+
+def test_a_summary_says_what_does_for_values_that_are_rounded_and_it_does():
+    """One lump, rounded to a quarter of its spread: point masses have clusters, and none do where the values are intervals."""
+    y = np.round(np.random.default_rng([1, 60]).normal(size=60) * 4) / 4
+    run = {"draws": 300, "tune": 500, "thin": 4, "rng": 1}
+    note = " ".join(nm.fit("y ~ 1", {"y": y}, **run).summary().as_text().split())
+    assert "these are ties, not groups. Where y is a measurement that is rounded to 0.25, interval(low, high)" in note
+    fit = nm.fit("interval(low, high) ~ 1", {"low": y - 0.125, "high": y + 0.125}, **run)
+    assert fit.partition().n_clusters == 1 and "ties" not in fit.summary().as_text()
+
+
+def test_chains_whose_clusters_are_ties_are_counted():
+    """Of chains in two modes, a cluster for each value or one for all."""
+    y = np.round(np.random.default_rng(4).normal(size=300) * 2) / 2
+    one, each = np.zeros(300, int), np.unique(y, return_inverse=True)[1]
+    labels = np.stack([np.tile(each, (40, 1)), np.tile(one, (40, 1)), np.r_[np.tile(each, (20, 1)), np.tile(one, (20, 1))]])
+    with warnings.catch_warnings(action="ignore"):
+        fit = nm.fit("y ~ 1", {"y": y}, family=nm.Gaussian(scale=20.0), **RUN, init=one)
+    found = clusters(fit)
+    assert found.partition.n_clusters == 1
+    (note,) = tie_notes(fit.model, found, labels)
+    assert note.startswith("In 1 of 3 chains clusters hold one value of 'y' each, repeated: these are ties, not groups. Where y is a meas")
+    assert tie_notes(fit.model, found, labels[1:]) == tie_notes(fit.model, found, fit.draws["labels"]) == []
 
 
 def test_summaries_say_which_clusters_are_ties():

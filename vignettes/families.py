@@ -32,11 +32,12 @@ fit.plot("clusters")
 # With independent columns. There is a precision for each column and component, and rows of hundreds of columns are feasible:
 
 # %%
-model = nm.Model(sizes, iris, family=nm.Gaussian("diagonal"))
+faithful = nm.datasets.load_faithful()
+model = nm.Model("eruptions_min + waiting_min ~ 1", faithful, family=nm.Gaussian("diagonal"))
 model
 
 # %%
-fit = model.fit(**run)
+fit = model.fit(rng=1)
 fit.plot("clusters")
 
 # %% [markdown]

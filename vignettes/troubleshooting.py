@@ -28,8 +28,10 @@ fit.glance()[["max_rhat", "min_ess", "converged"]].round(3)
 # %% [markdown]
 # 2. **Look at what disagrees**: `fit.diagnostics()` has R-hat by quantity, `fit.plot("trace")` the chains. Where only `mass` or `n_clusters`
 #    is slow while the density agrees, predictions may be used and the number of clusters may not.
-# 3. **Another sampler**: `fit.model.methods()` lists those that suit; see [Samplers](samplers.md).
-# 4. **A simpler question**: a kernel of fixed width, a diagonal covariance, fewer columns.
+# 3. **Rounded responses**: where `summary()` says that clusters hold one value each, `interval(low, high) ~ 1`, with columns of the value less and
+#    plus half the unit, has chains draw the values before rounding.
+# 4. **Another sampler**: `fit.model.methods()` lists those that suit; see [Samplers](samplers.md).
+# 5. **A simpler question**: a kernel of fixed width, a diagonal covariance, fewer columns.
 #
 # ## Why has the partition another number of clusters than most draws?
 #

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.model.families import Gaussian, Parameter
 from nrmmix.model.families.gaussian.family import is_law
+from nrmmix.model.frame.unusual import counted, on_rounding
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
@@ -30,6 +31,7 @@ TOP_WORDS = 8  # of counts given their total, those whose shares are largest
 FEW_ROWS = 10  # in a cluster on average, below which they do not show how wide clusters are
 WIDER, MIN_IN_WIDE = 2.0, 5  # standard deviations of a cluster over those of its rows, and how many rows, from which on it is said
 MIN_TIES = 3  # members of a cluster of one value, from which on it is said
+DRAWS_OF_TIES, ROWS_OF_TIES = 5, 0.1  # draws of a chain that are looked at, and the share of the rows that must be in such clusters
 SHARE = "share "  # how the names of such shares begin
 APART = 0.5  # clusters: by more than that the number of a partition is another than that of the draws
 
@@ -102,8 +104,10 @@ def clusters(fit: Result) -> Clusters:
     )
 
 
-def tie_notes(model: Specification, found: Clusters) -> list[str]:
-    """Say, for each continuous response, what clusters have one value of it alone, which a point mass or rounding repeats.
+def tie_notes(model: Specification, found: Clusters, labels: np.ndarray | None = None) -> list[str]:
+    """Say what clusters have one value alone of a continuous response, by a point mass or rounding, and what does for rounding.
+
+    Where the partition has none, chains are counted whose draws do, by their `labels` (chains, draws, n).
 
     Examples
     --------
@@ -119,15 +123,34 @@ def tie_notes(model: Specification, found: Clusters) -> list[str]:
     notes = []
     for block in model.blocks.blocks:
         for j in block.columns if block.family.reads == "numbers" else ():
-            y, expected = model.frame.response[:, j], block.family.point_masses
+            y, name, expected = model.frame.seen[:, j], model.frame.response_names[j], block.family.point_masses
             tied = [int(k) for k in found.label if _is_tied(y[found.partition.labels == k], expected)]
-            if tied:
-                several, name = len(tied) > 1, repr(model.frame.response_names[j])
-                in_a_row = several and sorted(tied) == list(range(min(tied), max(tied) + 1))
-                which = f"{min(tied)} to {max(tied)}" if in_a_row else listed(map(str, tied))
-                words = ("s", "hold", f"{name} each", "groups") if several else ("", "holds", name, "a group")
-                notes.append(f"Cluster{words[0]} {which} {words[1]} one value of {words[2]}, repeated: these are ties, not {words[3]}.")
+            if said := _of_tied(tied, repr(name)) if tied else _of_tied_chains(y, repr(name), labels, expected):
+                notes.append(" ".join(filter(None, [said, on_rounding(name, counted(y))])))
     return notes
+
+
+def _of_tied(tied: Sequence[int], name: str) -> str:
+    several = len(tied) > 1
+    in_a_row = several and sorted(tied) == list(range(min(tied), max(tied) + 1))
+    which = f"{min(tied)} to {max(tied)}" if in_a_row else listed(map(str, tied))
+    words = ("s", "hold", f"{name} each", "groups") if several else ("", "holds", name, "a group")
+    return f"Cluster{words[0]} {which} {words[1]} one value of {words[2]}, repeated: these are ties, not {words[3]}."
+
+
+def _of_tied_chains(y: np.ndarray, name: str, labels: np.ndarray | None, expected: Collection[float]) -> str:
+    """Say in how many chains draws have clusters of one value each, of so many rows that they are no chance; empty if in none."""
+    if labels is None or not on_rounding(name, counted(y)):
+        return ""
+    looked_at = np.linspace(labels.shape[1] // 2, labels.shape[1] - 1, DRAWS_OF_TIES).astype(int)
+    n = sum(min(_rows_of_ties(y, chain[draw], expected) for draw in looked_at) >= ROWS_OF_TIES * len(y) for chain in labels)
+    return f"In {n} of {len(labels)} chains clusters hold one value of {name} each, repeated: these are ties, not groups." if n else ""
+
+
+def _rows_of_ties(y: np.ndarray, labels: np.ndarray, expected: Collection[float]) -> int:
+    """Number of rows in clusters of one value, if two clusters or more are; 0 otherwise."""
+    sizes = [int((labels == k).sum()) for k in np.unique(labels) if _is_tied(y[labels == k], expected)]
+    return sum(sizes) if len(sizes) > 1 else 0
 
 
 def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
@@ -136,8 +159,8 @@ def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
     return len(seen) >= MIN_TIES and bool((seen == seen[0]).all()) and float(seen[0]) not in expected
 
 
-def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
-    """Say which clusters are ties, and where widths or the number of clusters follow the prior rather than the rows.
+def notes_on_clusters(model: Specification, found: Clusters, labels: np.ndarray | None = None) -> list[str]:
+    """Say which clusters are ties, also of draws by their `labels`, and where widths or numbers of clusters follow the prior, not the rows.
 
     Examples
     --------
@@ -147,7 +170,7 @@ def notes_on_clusters(model: Specification, found: Clusters) -> list[str]:
     >>> notes_on_clusters(fit.model, clusters(fit))[0][:62]
     'Clusters have 8.0 rows on average, too few to show how wide cl'
     """
-    return [*tie_notes(model, found), *filter(None, [_scale_note(model, found.partition), _width_note(model, found)])]
+    return [*tie_notes(model, found, labels), *filter(None, [_scale_note(model, found.partition), _width_note(model, found)])]
 
 
 def _width_note(model: Specification, found: Clusters) -> str:

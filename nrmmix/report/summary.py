@@ -79,7 +79,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
         note = f"The clusters of a point estimate are not shown: draws of {', '.join(lacking)} have not been kept (store=)."
     elif affordable(fit):
         found = clusters(fit)
-        of_clusters = notes_on_clusters(fit.model, found)
+        of_clusters = notes_on_clusters(fit.model, found, fit.draws["labels"])
         tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         by = f", sought by a sample of {found.partition.sampled:,} rows" if found.partition.sampled else ""
         note = (

@@ -264,15 +264,25 @@ def _families_of(name: str, tied: Ties, values: np.ndarray) -> str:
 
 def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
     """Say what does for measurements that are ties because they are rounded; empty where none are."""
-    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > MIN_REPEATED_VALUES
-             and (unit := rounding_of(columns[name])) > 0.0}
-    if not units:
-        return ""
-    name, unit = next(iter(units.items()))
+    for name, one in found.items():
+        if one.is_discrete and (said := on_rounding(name, columns[name])):
+            return f" {said}"
+    return ""
+
+
+def on_rounding(name: str, column: Counted) -> str:
+    """Say what does for a column if it is a measurement that is rounded; empty where repeats do not say that it is, or of few values.
+
+    Examples
+    --------
+    >>> on_rounding("weight", counted(np.repeat([1.5, 2.0, 2.5, 3.0], 20)))[:66]
+    'Where weight is a measurement that is rounded to 0.5, interval(low'
+    """
+    unit = rounding_of(column) if len(column.values) > MIN_REPEATED_VALUES else 0.0
     return (
-        f" Where {printable(name)} is a measurement that is rounded to {unit:.6g}, interval(low, high) on the left of the formula, with "
+        f"Where {printable(name)} is a measurement that is rounded to {unit:.6g}, interval(low, high) on the left of the formula, with "
         f"columns of {printable(name)} - {unit / 2:.6g} and {printable(name)} + {unit / 2:.6g}, has chains draw the values before rounding."
-    )
+    ) if unit > 0.0 else ""
 
 
 def may_be_copies(columns: Iterable[Counted], as_they_are: Iterable[Counted]) -> bool:
