@@ -66,7 +66,6 @@ better = int((np.array(lost) > 0).sum())
 # {as_table}
 #
 # Chains predict better in {better} of {len(tables)} tables, by {np.mean(lost):.3f} nats a row on average over all of them.
-# The two have been recorded with different rates of shrinkage: variational inference with a larger one than that of chains, which is the default.
 #
 # ## Coverage
 
