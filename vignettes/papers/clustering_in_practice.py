@@ -121,7 +121,7 @@ by_diagonal = adjusted_rand(iris["species"], diagonal.partition().labels)
 # some flowers of the one are with the other; the picture above shows that border less sharp, without knowing the species. The shape of the components
 # matters more than the measure: with `nm.Gaussian("diagonal")`, whose components cannot be tilted, there are
 # {diagonal.partition().n_clusters} clusters and the agreement is {by_diagonal:.2f}. Chains of it may end in two modes that none of them leaves: in one,
-# clusters hold single petal widths, which are rounded to 0.1 cm. Where that is so `summary()` says it, and what to do.
+# clusters hold single petal widths, which are in whole millimetres. Where that is so `summary()` says it, and what to do.
 #
 # ## Second trap: components are not groups
 #
