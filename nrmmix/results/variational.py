@@ -68,7 +68,7 @@ class VariationalResult(Saved, Result):
     >>> import nrmmix as nm
     >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="memoized_vb", rng=1)
     >>> fit.n_clusters, round(fit.elbo, 2)
-    (2, -1172.93)
+    (2, -1170.61)
     """
 
     def __init__(self, model: Specification, outcome: VariationalOutcome) -> None:
