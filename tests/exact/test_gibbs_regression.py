@@ -96,6 +96,37 @@ def test_sampled_mass(sigma):
     assert distance < limit
 
 
+def mean_of_mass(design, shape, rate, sigma):
+    """Posterior mean of a mass with a gamma prior: that of m times the prior is shape / rate times the integral under Gamma(shape + 1)."""
+    _, K, group, _ = setting(design)
+    value = []
+    for a in (shape + 1.0, shape):
+        joint = KernelJoint(K, group, (a, rate), sigma, 161)
+        value.append(0.0)
+        for labels, where in joint.states():
+            blocks = [[i for i in range(len(labels)) if labels[i] == c] for c in range(max(labels) + 1)]
+            value[-1] += np.exp(joint.log_joint(labels, where) + sum(map(log_marginal, blocks)))
+    return shape / rate * value[0] / value[1]
+
+
+@pytest.mark.parametrize("sigma", only([0.0, 0.3], 0.3))
+def test_mean_of_a_sampled_mass(monkeypatch, sigma):
+    """The mass is integrated out of some updates and given in others: it is drawn between them, else its mean is 14% too low here."""
+    design, shape, rate = "se, 2 groups, 3 locations", 0.7, 0.1
+    data, _, _, kernel = setting(design)
+    mass = nm.Gamma(shape, rate)
+    built = model(data, kernel, nm.DirichletProcess(mass) if sigma == 0 else nm.NGGP(mass, sigma))
+    exact = mean_of_mass(design, shape, rate, sigma)
+
+    def deviation():
+        fit = built.fit("gibbs", draws=1_000 if sigma else 4_000, tune=500, chains=CHAINS, rng=4)
+        return z_score(fit.draws["mass"], exact)
+
+    assert abs(deviation()) < 4
+    monkeypatch.setattr(cycle, "GIVEN_MASS", ())
+    assert abs(deviation()) > 4
+
+
 @pytest.mark.parametrize("sigma", only([0.0, 0.3], 0.0))
 def test_partition_and_sampled_width(sigma):
     """Partitions, the width, and the width times the number of clusters by quadrature over v and 33 widths, locations summed over."""

@@ -15,7 +15,7 @@ from nrmmix.inference.method import Method
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import predictive
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.entry import listed
+from nrmmix.kernels.core.entry import Entry, listed
 from nrmmix.kernels.families import shared_parameters
 from nrmmix.kernels.measure import auxiliary, codes, hyper, masses, prediction, sides
 from nrmmix.kernels.moves import algorithm8, censoring, gibbs
@@ -23,6 +23,9 @@ from nrmmix.model.pack import data_of, has_sides
 from nrmmix.model.specification import Specification
 
 SHARES = ("once", "work")
+# Updates that have the total mass integrated out where it has a gamma prior, and those that are given it.
+WITHOUT_MASS = (hyper.update_widths, auxiliary.update_levels, codes.update_unoccupied_slots, hyper.update_sigma)
+GIVEN_MASS = (masses.update_locations_and_v, codes.update_codes_and_v, sides.update_sides)
 
 
 @plugin
@@ -208,6 +211,20 @@ def update_addresses(model: Specification, cycle: Cycle | None = None) -> np.nda
         (codes.update_unoccupied_slots, model.slots is not None),
         (masses.update_locations_and_v, regression and not are_drawn),  # cheap beside a sweep over the rows
         (hyper.update_sigma, "sigma" in sampled),
-        (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
+        (hyper.update_mass, "mass" in sampled),
     )
-    return np.array([update.address for update, used in updates if used], np.int64)
+    used = [update for update, is_used in updates if is_used]
+    return np.array([update.address for update in (_with_mass_drawn(used) if model.has_gamma_mass else used)], np.int64)
+
+
+def _with_mass_drawn(updates: Sequence[Entry]) -> list[Entry]:
+    """Draw a mass with a gamma prior after updates that integrate it out, before one that is given it: else they leave another law."""
+    found: list[Entry] = []
+    is_out = False
+    for update in updates:
+        if is_out and update in GIVEN_MASS:
+            found.append(hyper.update_mass)
+            is_out = False
+        found.append(update)
+        is_out = update is not hyper.update_mass and (is_out or update in WITHOUT_MASS)
+    return found
