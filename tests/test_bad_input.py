@@ -283,6 +283,9 @@ FORMULAS = {
     "a large product": ("y ~ te(cr(x, df=40), cr(z, df=40))", "makes up to 1600 covariates, and there is room for 1000"),
     "a number": ("y ~ x + 2", "numbers besides '0' and '1' are only allowed with"),
     "a number before a name": ("y ~ 2 * x", r"'2 \* x' is not allowed: arithmetic stands within I\(\), I\(2 \* x\)"),
+    "response of levels": ("C(g) ~ x", r"one column of numbers. Write g with the family nm.Categorical\(\)"),
+    "response of several columns": ("bs(y, df=3) ~ x", "has 3 columns; a response is one column of numbers. Write y itself"),
+    "knots beyond the data": ("y ~ bs(x, knots=[1e6])", r"fall above upper bound \([\d.]+\)"),
     "minus": ("y ~ -x", "'-x' cannot be evaluated: Unary minus"),
 }
 
@@ -312,6 +315,11 @@ SPECIFICATIONS = {
     "sigma below 0": (lambda: nm.NGGP(1.0, -0.1), "sigma must be a number"),
     "distribution of sigma": (lambda: nm.NGGP(1.0, nm.Gamma(1, 1)), "sigma cannot have a Gamma prior; use a number or nm.Beta"),
     "width": (lambda: nm.Box(0), r"Box: width must be a number in \(0, inf\)"),
+    "masses of no size": (lambda: nm.DirichletProcess(nm.Gamma(1, 1e-300)), r"mass must lie in \(0, 1e\+12\), and the middle of its prior"),
+    "masses far out": (lambda: nm.NGGP(nm.LogNormal(500, 1)), r"mass must lie in \(0, 1e\+12\)"),
+    "width near 0": (lambda: nm.SquaredExponential(1e-200), r"SquaredExponential: width must be a number in \(1e-100, inf\)"),
+    "width near 0, sampled": (lambda: nm.SquaredExponential(nm.LogNormal(-500, 1)), r"width must lie in \(1e-100, inf\)"),
+    "width near 0, per atom": (lambda: nm.SquaredExponential(nm.PerAtom((1e-200, 1.0))), "width must be above 1e-100"),
     "width below 0": (lambda: nm.SquaredExponential(-0.1), "SquaredExponential: width must be"),
     "width NaN": (lambda: nm.Box(np.nan), "not nan"),
     "one width NaN": (lambda: nm.Box([0.1, np.nan]), "not nan"),

@@ -207,6 +207,19 @@ def test_own_responses_grids_and_missing_points(fits):
         fit.predict(NEW, "cdf", at=[-1.0, 3.0], units="response")
 
 
+def test_probabilities_at_the_end_of_a_range(fits):
+    """A survival curve begins at time 0, where its logarithm is not finite."""
+    for name, fit in fits.items():
+        if "log(wage)" in name:  # rising and falling
+            table = fit.predict(NEW, "cdf", at=[0.0, 3.0], units="response", **USED)
+            first = table.xs(0.0, level="y") if "y" in table.index.names else table[::2]
+            assert first[["estimate", "lower", "upper"]].to_numpy() == pytest.approx(0.0, abs=1e-12)
+            above = fit.predict(NEW, "exceedance", at=[0.0], units="response", **USED)
+            assert above[["estimate", "lower", "upper"]].to_numpy() == pytest.approx(1.0, abs=1e-12)
+    with pytest.raises(ValueError, match=r"at: 0 is out of the range of wage"):
+        fits["log(wage)"].predict(NEW, "density", at=[0.0], units="response")
+
+
 @pytest.mark.nightly
 def test_several_responses_and_given():
     fit = nm.fit("log(wage) + b ~ 1", DATA, **RUN)

@@ -163,10 +163,11 @@ class _Part:
         text = any(info.type == "categorical" for info in design.factor_infos.values())
         if self.what == "response" and (text or len(names) != 1):
             why = "holds text or categories" if text else f"has {len(names)} columns"
-            raise ValueError(
-                f"The response {self.terms[0].name()!r} {why}; a response is one column of numbers. "
-                "Convert it, give it the family nm.Categorical(), or use it as a covariate."
-            )
+            own = self.terms[0].name()
+            advice = "Convert it, give it the family nm.Categorical(), or use it as a covariate."
+            if own not in self.columns and len(self.columns) == 1:  # computed, by C(g) or a spline
+                advice = f"Write {self.columns[0]} with the family nm.Categorical()." if text else f"Write {self.columns[0]} itself."
+            raise ValueError(f"The response {own!r} {why}; a response is one column of numbers. {advice}")
         return replace(self, levels=levels, numeric=numeric, design=design, names=names, kept=kept)
 
     def _fit_categories(self, frame: pd.DataFrame) -> _Part:

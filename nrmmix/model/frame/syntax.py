@@ -424,6 +424,7 @@ def guard(action: Callable[..., Any], *arguments: Any) -> Any:
         piece = f" piece {origin.code[origin.start : origin.end]!r}" if origin is not None else ""
         cause = error.__cause__ or error  # of the function that patsy called
         message = getattr(cause, "message", str(cause)).removesuffix(", and I'm not sure how to handle them. (Patches accepted!)")
+        message = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", message)  # NumPy's names of types of numbers
         if "outermost knots" in message:
             message = (
                 f"{message}. A B-spline is defined between the least and the largest value of the rows of the fit, or bounds: write "

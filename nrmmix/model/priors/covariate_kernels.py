@@ -21,6 +21,7 @@ from nrmmix.model.priors.grid import Grid, Scales, counted_groups, grouped, own_
 from nrmmix.model.priors.hyperpriors import Beta, Gamma, LogNormal, hyperparameter
 from nrmmix.model.priors.widths import PerAtom, Width, candidates, described, positive_numbers
 
+MIN_WIDTH = 1e-100  # squares of distances by it are numbers
 MAX_LOCATIONS = 200  # of atoms that share their width
 ONE_COVARIATE, SEVERAL_COVARIATES = 40, 50  # places of atoms with widths of their own
 MAX_PAIRS = 4000  # of places and widths
@@ -73,7 +74,12 @@ class CovariateKernel:
         self._set_places(locations, weights, groups)
 
     def _checked(self, width: Any) -> Width:
-        return width if isinstance(width, PerAtom) else hyperparameter(f"{type(self).__name__}: width", width, (LogNormal, Gamma, Beta))
+        name = f"{type(self).__name__}: width"
+        if isinstance(width, PerAtom):
+            if min(width.values) <= MIN_WIDTH:
+                raise ValueError(f"{name} must be above {MIN_WIDTH:g}, and the smallest of {width} is {min(width.values):g}.")
+            return width
+        return hyperparameter(name, width, (LogNormal, Gamma, Beta), above=MIN_WIDTH)
 
     def _set_places(self, locations: Any, weights: Any, groups: int | None) -> None:
         """Check the options of where atoms can be and how observations are grouped."""

@@ -33,6 +33,11 @@ class Hyperprior:
         raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
 
     @property
+    def middle(self) -> float:
+        """The mean, or the median of a log-normal, whose mean can be far out."""
+        return self.mean
+
+    @property
     def distribution(self) -> Any:
         """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
         from scipy import stats
@@ -135,6 +140,10 @@ class LogNormal(Hyperprior):
         exponent = self.mu + 0.5 * self.sd**2
         return math.exp(exponent) if exponent < 709.0 else math.inf
 
+    @property
+    def middle(self) -> float:
+        return math.exp(self.mu) if self.mu < 709.0 else math.inf
+
     def _of(self, stats: Any) -> Any:
         return stats.lognorm(self.sd, scale=math.exp(self.mu))
 
@@ -146,17 +155,23 @@ Hyperparameter = float | Hyperprior
 
 
 def hyperparameter(
-    name: str, value: Hyperparameter, kinds: tuple[type[Hyperprior], ...], *, below: float = math.inf, zero: bool = False
+    name: str, value: Hyperparameter, kinds: tuple[type[Hyperprior], ...], *,
+    above: float = 0.0, below: float = math.inf, zero: bool = False,
 ) -> Hyperparameter:
-    """A checked hyperparameter: a number in (0, below), or [0, below) with `zero`, or one of the distributions in `kinds`."""
+    """A checked hyperparameter: a number in (above, below), or [0, below) with `zero`, or one of the distributions in `kinds`.
+
+    The middle of a distribution, from which chains start, is in that interval too.
+    """
     allowed = " or ".join(f"nm.{kind.__name__}" for kind in kinds)
+    if isinstance(value, Hyperprior) and not isinstance(value, kinds):
+        raise ValueError(f"{name} cannot have a {type(value).__name__} prior; use a number or {allowed}.")
     if isinstance(value, Hyperprior):
-        if not isinstance(value, kinds):
-            raise ValueError(f"{name} cannot have a {type(value).__name__} prior; use a number or {allowed}.")
+        if not above < value.middle < below:
+            raise ValueError(f"{name} must lie in ({above:g}, {below:g}), and the middle of its prior {value} is {value.middle:g}.")
         return value
     x = number(value)
-    if not (x > 0 or (zero and x == 0)) or not x < below:
-        interval = f"{'[' if zero else '('}0, {below:g})"
+    if not (x > above or (zero and x == 0)) or not x < below:
+        interval = f"{'[' if zero else '('}{above if x > 0 else 0:g}, {below:g})"
         raise ValueError(f"{name} must be a number in {interval} or a distribution ({allowed}), not {value!r}.")
     return x
 

@@ -113,7 +113,7 @@ def _functional(
         levels["q"] = np.tile(probabilities, len(responses))
         return (lambda inputs: units.quantile(states, responses, probabilities, inputs)), W, levels, lambda table: table
     given = given_points(model, at, responses, units.back)
-    of_points, values = np.repeat(responses, len(given)), units.points(given, responses).T.ravel()
+    of_points, values = np.repeat(responses, len(given)), units.points(given, responses, kind).T.ravel()
     levels = {"response": names[of_points]} if named else {}
 
     def make(inputs: np.ndarray) -> Functional:

@@ -240,7 +240,7 @@ def _at_points(query: Query) -> pd.DataFrame:
         raise ValueError(f"newdata has no {', '.join(query.read.lacking())}; give the points of the joint density as at=.")
     given = None
     if query.at is not None:
-        given = query.units.points(given_points(model, query.at, query.responses, query.units.back), query.responses)
+        given = query.units.points(given_points(model, query.at, query.responses, query.units.back), query.responses, query.kind)
     if query.joint:
         assert given is not None
         points, responses = given, query.responses
@@ -378,7 +378,7 @@ def _points_given(query: Query) -> tuple[np.ndarray, bool]:
     """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
     model, wanted = query.model, query.responses
     if query.at is not None:
-        return query.units.points(given_points(model, query.at, wanted, query.units.back), wanted)[None], False
+        return query.units.points(given_points(model, query.at, wanted, query.units.back), wanted, query.kind)[None], False
     own = query.read.responses(wanted) if query.kind in AT_OWN else None
     if own is not None:
         return own[:, wanted][:, None, :], True

@@ -15,6 +15,7 @@ from nrmmix.posterior.predict.functionals import Mean, Quantile
 from nrmmix.posterior.predict.states import States
 
 UNITS = ("formula", "response")
+FAR = 1e150  # of a response whose log, say, is infinite at the end of its range: all probability is on one side
 PER_UNIT, PROBABILITIES = ("density", "hazard"), ("cdf", "exceedance", "survival")  # kinds of prediction at points
 NO_MEAN = (
     "the posterior mean of E[{columns}] does not exist: the predictive distribution of {names} has the tails of Student's t, whose "
@@ -29,13 +30,18 @@ class Units:
         one_of("units", units, UNITS)
         self.back: dict[int, Back] = ways_back(model.frame, responses) if units == "response" else {}
 
-    def points(self, points: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Points (m, k) of k columns as the formula has them; a ValueError where a response has none."""
+    def points(self, points: np.ndarray, responses: np.ndarray, kind: str) -> np.ndarray:
+        """Points (m, k) of k columns as the formula has them; a ValueError where a response has none.
+
+        Probabilities at an end of the range, as of survival at time 0 where the response is log(time), are 0 or 1.
+        """
         out = points.copy()
         for a, j in enumerate(responses):
             if int(j) in self.back:
                 back = self.back[int(j)]
                 out[:, a] = back.forward(points[:, a])
+                if kind in PROBABILITIES:
+                    out[:, a] = np.where(np.isinf(out[:, a]), np.copysign(FAR, out[:, a]), out[:, a])
                 bad = ~np.isfinite(out[:, a])
                 if bad.any():
                     raise ValueError(f"at: {points[bad, a][0]:g} is out of the range of {back.column}: {back.name} is not finite there.")
