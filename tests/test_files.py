@@ -203,6 +203,37 @@ def test_marks_that_may_be_decimal_commas_are_asked_about(tmp_path):
     assert table_of(tmp_path, ["1,234 a", "b"])[0]["v"].tolist() == ["1,234 a", "b"]  # text stays text
 
 
+@pytest.mark.parametrize(("column", "wanted", "said"), [
+    (["13.02.2020", "01.02.2020", "2020-03-04", None], ["2020-02-13", "2020-02-01", "2020-03-04", None], "with a day, as '13.02.2020'"),
+    (["01.02.2020", "3.2.2020 9:05"], ["2020-02-01", "2020-02-03 09:05"], "begin with a day, as '01.02.2020'"),
+    (["1/2/2020", "1/31/2020"], ["2020-01-02", "2020-01-31"], "begin with a month, as '1/31/2020'"),
+    (["02-01-2020", "13-01-2020"], ["2020-01-02", "2020-01-13"], "begin with a day, as '13-01-2020'"),
+    (["2020/1/2", "2020/12/31"], ["2020-01-02", "2020-12-31"], ""),
+    (["01/02/2020", "03/04/2020"], None, "'own.csv': the column 'v' has dates that are not read, as '01/02/2020' may begin with a day"),
+    (["13/02/2020", "02/13/2020"], None, "as no one order fits them; write them yyyy-mm-dd"),
+    (["2020-13-01", "2020-01-31"], None, ""), (["31.02.2020", "01.02.2020"], None, "begin with a day"),
+])
+def test_the_dates_of_a_column_have_one_order(tmp_path, column, wanted, said):
+    table, remarks = table_of(tmp_path, column)
+    wanted = pd.Series(column if wanted is None else pd.to_datetime(wanted, format="ISO8601"))
+    assert table["v"].equals(wanted)
+    assert said in " ".join(remarks) and bool(remarks) == bool(said)
+
+
+def test_dates_of_no_plain_order_are_refused_by_the_shell(tmp_path, capsys):
+    rows = [(f"{1 + i % 12:02d}/{1 + i // 12:02d}/2020", i % 5 + i / 9) for i in range(20)]
+    pd.DataFrame(rows, columns=["v", "y"]).to_csv(tmp_path / "a.csv", index=False)
+    assert main(["fit", "y ~ v", "--data", str(tmp_path / "a.csv"), *SHELL]) == 2
+    said = capsys.readouterr().err
+    assert "'01/01/2020' may begin with a day or a month; write them yyyy-mm-dd" in said and "The column 'v' holds dates as text" in said
+    table = pd.DataFrame({"v": pd.date_range("2020-01-01", periods=20), "y": [y for _, y in rows]})
+    fit = nm.fit("y ~ v", table, draws=5, tune=5, chains=1, rng=1).save(tmp_path / "fit.npz")
+    for days, status in (("02/01/2020", 2), ("02.01.2020", 0), ("13/01/2020", 0)):
+        (tmp_path / "new.csv").write_text(f"v\n{days}\n")
+        assert main(["predict", str(fit), "--data", str(tmp_path / "new.csv")]) == status
+        assert status == 0 or "write 2020-12-31" in capsys.readouterr().err
+
+
 def test_numbers_that_are_read_as_text_on_demand_are_categories(tmp_path):
     table, _ = table_of(tmp_path, ["01", "2", "01"], dtype={"v": "str"})
     assert table["v"].cat.categories.tolist() == ["01", "2"]

@@ -25,8 +25,10 @@ OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 TYPES = ("str", "int", "float", "category")
 LOOKED_AT = 200  # lines, to find the separator
-DAY, TIME = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})", r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"
-DATE = re.compile(f"{DAY}{TIME}(Z|[+-]\\d{{2}}:?\\d{{2}})?")
+DATE = re.compile(  # year first, or last; then hour, what is beyond it, and zone
+    r"(?:(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})|(?P<one>\d{1,2})(?P<mark>[-/.])(?P<two>\d{1,2})(?P=mark)(?P<last>\d{4}))"
+    r"(?:[ T](?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?))?(?P<zone>Z|[+-]\d{2}:?\d{2})?"
+)
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
 MARKS_OF_THOUSANDS = (",", ".", "'", " ", "\u00a0", "\u202f", "_")
 GROUPED = r"\s*[+-]?\d{{1,3}}(?:{0}\d{{3}})+(?:{1}\d*)?\s*"  # of a mark and a decimal mark
@@ -238,16 +240,37 @@ def _example(there: pd.Series, mark: str) -> str:
     return str(there[there.str.contains(mark, regex=False)].iloc[0])
 
 
+def _dates(file: str, there: pd.Series, remarks: list[str]) -> pd.Series | None:
+    """Dates in one order; where years come last parts above 12 tell it, else dots, of which days come first; None where nothing does."""
+    parts = there.str.extract(DATE)
+    last = parts[parts["last"].notna()]
+    if len(last):
+        above = last[["one", "two"]].astype(int) > 12
+        example, column = shown(there[above.any(axis=1).idxmax()]), f"{file!r}: the column {shown(there.name)}"
+        if above.any().all() or not (above.any().any() or (last["mark"] == ".").any()):
+            why = "no one order fits them" if above.any().all() else f"{example} may begin with a day or a month"
+            remarks.append(f"{column} has dates that are not read, as {why}; write them yyyy-mm-dd")
+            return None
+        first, second = ("two", "one") if above["two"].any() else ("one", "two")  # day, month
+        remarks.append(f"{column} has dates that begin with a {'day' if first == 'one' else 'month'}, as {example}")
+        for name, own in (("year", "last"), ("month", second), ("day", first)):
+            parts[name] = parts[name].fillna(parts[own])
+    text = parts["year"] + "-" + parts["month"].str.zfill(2) + "-" + parts["day"].str.zfill(2)
+    text += (" " + parts["hour"].str.zfill(2) + parts["rest"]).fillna("") + parts["zone"].fillna("")
+    try:
+        return pd.to_datetime(text, format="ISO8601", utc=bool(parts["zone"].notna().any()))
+    except (ValueError, OverflowError):
+        return None
+
+
 def _looked_at(file: str, values: pd.Series, decimal: str, remarks: list[str]) -> pd.Series:
     """A column of text: dates become dates; numbers that were not read are spoken of."""
     there = values.dropna().astype(str)
     if there.empty:
         return values
     if there.str.fullmatch(DATE).all():
-        try:
-            return pd.to_datetime(values, format="mixed", utc=bool(there.str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any()))
-        except (ValueError, OverflowError):
-            return values
+        read = _dates(file, there, remarks)
+        return values if read is None else read.reindex(values.index)
     if (mark := _thousands(there, decimal)) is not None:
         example = shown(_example(there, mark))
         remarks.append(f"{file!r}: the column {shown(values.name)} has {shown(mark)} between thousands, as in {example}")
