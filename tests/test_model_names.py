@@ -138,6 +138,17 @@ def test_new_dates_are_counted_from_the_same_day(dated, name):
         assert trained.covariates.ravel().tolist() == [62.0, 0.0]
 
 
+@pytest.mark.parametrize("kind", ["date32[pyarrow]", "date64[pyarrow]", "timestamp[us][pyarrow]"])
+def test_dates_of_pyarrow_are_dates(dated, kind):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    days = [*map(datetime.date.fromisoformat, NEW), None]
+    x, _ = NewRows(dated.model.frame, pd.DataFrame({"when": pd.array(days[:2], dtype=kind)})).covariates()
+    assert x.ravel().tolist() == [29.0, -33.0]
+    with pytest.warns(UserWarning, match="1 of 3 rows dropped"):
+        trained = nm.Model("a ~ when", DATA.head(3).assign(when=pd.array(days, dtype=kind))).frame
+    assert trained.covariates.ravel().tolist() == [62.0, 0.0]
+
+
 def test_dates_survive_files_and_copies(dated, tmp_path):
     new = {"when": pd.to_datetime(NEW)}
     wanted = dated.predict(new)

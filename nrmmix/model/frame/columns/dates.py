@@ -109,6 +109,8 @@ def _as_dates(values: pd.Series, name: str) -> pd.Series:
     """Dates of one type; those with a time zone in UTC, periods by their beginnings, text as ISO 8601 has it."""
     if isinstance(values.dtype, pd.PeriodDtype):
         values = values.dt.to_timestamp()
+    if isinstance(values.dtype, pd.ArrowDtype) and values.dtype.type is datetime.date:  # which lacks what columns of dates have
+        values = values.astype(object)
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         return values.dt.tz_convert("UTC") if values.dt.tz is not None else values
     items = pd.Series([_stamp(item) for item in values], values.index, dtype=object)
