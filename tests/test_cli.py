@@ -138,6 +138,25 @@ def test_bad_input_is_refused_before_sampling(capsys, never_sampled, arguments, 
     assert re.search(message, refused(capsys, arguments))
 
 
+def test_advice_is_in_the_words_of_the_shell(capsys, saved, tmp_path):
+    rows = [(f"{i / 7:.3f}", "u" if i % 3 else "v", f"0{1 + i % 3}/01/2020") for i in range(40)]
+    pd.DataFrame([*rows, *[("-999", "u", "01/01/2020")] * 3], columns=["y", "g", "d"]).to_csv(tmp_path / "a.csv", index=False)
+    fit = ["--data", str(tmp_path / "a.csv"), "--draws", "5", "--tune", "5", "--chains", "1", "--no-progress", "--seed", "1"]
+    assert main(["fit", "y ~ 1", *fit]) == 0
+    assert "a code for missing? Then give --na -999" in capsys.readouterr().err
+    assert main(["fit", "y ~ 1", *fit, "--na", "-999"]) == 0
+    assert "code for missing" not in capsys.readouterr().err
+    for formula, said in (
+        ("g ~ 1", "Convert it, give it --family categorical, or use it"),
+        ("y ~ d", "'d' holds dates as text; write all of them yyyy-mm-dd .*such as '01/01/2020'"),
+    ):
+        assert main(["fit", formula, *fit]) == 2 and re.search(said, capsys.readouterr().err)
+    assert "--kind quantile --q 0.5 has medians" in refused(capsys, ["predict", str(saved), "--kind", "median"])
+    with pytest.raises(SystemExit):
+        main(["predict", str(saved), "--x", ".5"])
+    assert "give --data (a file)" in capsys.readouterr().err
+
+
 def test_a_folder_is_no_picture(capsys, never_sampled, tmp_path):
     folder = tmp_path / "a.png"
     folder.mkdir()

@@ -270,7 +270,7 @@ def test_numbers_have_no_intercept_to_drop(table):
 
 
 @pytest.mark.parametrize(("texts", "says"), [
-    (["2020-01-01", "2020-01-02", "2020-01-03 10:00"], "dates as text; convert it with pandas.to_datetime"),
+    (["2020-01-01", "2020-01-02", "2020-01-03 10:00"], "as text; convert it with pandas.to_datetime, as dates such as '2020-01-01' become"),
     (["31.12.2020", "1.1.2021", "2.1.21"], "dates as text"), (["12/31/2020", "1/2/2021", "2020/1/2"], "dates as text"),
     (["1,5", "0,25", "-3,1"], "numbers with commas as text; read the file by pandas.read_csv"),
     (["1,234", "12,345.5", "x"], "apart from 'x'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,7 +14,18 @@ from typing import Any
 
 from nrmmix.common import files
 from nrmmix.common.messages import printable
+from nrmmix.common.registry import shell_names
 from nrmmix.common.stderr import tell
+
+OBJECT = re.compile(r"(such as |the family |)(?<!\()(?<!': )nm\.(\w+)\(\)")
+ARGUMENT = re.compile(r'\b(kind|q|method|missing|units)=(?:"(\w+)"|\[([\d., ]+)\]|(\d+\.?\d*))(?:,(?= q=))?')
+IN_SHELL = (  # what is said in Python, and with the options here
+    (r"give NaN in its place, as by data\.replace\((.+?), float\('nan'\)\)", r"give --na \1"),
+    (r"\(a DataFrame(?: of rows)?\)", "(a file)"),
+    (r"convert it with pandas\.to_datetime,", "write all of them yyyy-mm-dd and leave out --dtype,"),
+    (r"convert it with pandas\.to_numeric,", "give --na with what is no number and leave out --dtype,"),
+    (r"read the file by pandas\.read_csv with decimal=',' or thousands=','", "give --decimal , or --thousands ,"),
+)
 
 
 def say(text: str) -> None:
@@ -55,10 +67,32 @@ def settle_streams() -> None:
             abandon_output(name)
 
 
+def in_shell(text: str) -> str:
+    """A message with options of the command line in the place of arguments and objects of Python.
+
+    Examples
+    --------
+    >>> in_shell('kind="quantile", q=0.5 has medians; give it the family nm.Categorical()')
+    '--kind quantile --q 0.5 has medians; give it --family categorical'
+    """
+    for pattern, said in IN_SHELL:
+        text = re.sub(pattern, said, text)
+    text = ARGUMENT.sub(lambda found: f"--{found[1]} {(found[2] or found[3] or found[4]).replace(',', '')}", text)
+    return OBJECT.sub(_object, text) if "nm." in text else text
+
+
+def _object(found: re.Match[str]) -> str:
+    for role in ("family", "prior", "kernel"):
+        for name, (kind, options) in shell_names(role).items():
+            if kind.__name__ == found[2] and not options:
+                return found[1] + name if found[1] == "such as " else f"--{role} {name}"
+    return found[0]
+
+
 def message_of(error: BaseException) -> str:
     # The text of a KeyError is the repr of its argument; an OSError of the system has a number and a file.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return text or type(error).__name__
+    return in_shell(text) or type(error).__name__
 
 
 @contextmanager
@@ -69,7 +103,7 @@ def warnings_said() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+        warnings.showwarning = lambda message, *_: say(f"warning: {in_shell(str(message))}")
         yield
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from nrmmix.cli import fitting, pages, saved, tables
 from nrmmix.cli.arguments import parser
-from nrmmix.cli.output import abandon_output, let_streams_write, message_of, say, settle_streams
+from nrmmix.cli.output import abandon_output, in_shell, let_streams_write, message_of, say, settle_streams
 from nrmmix.common.messages import SHELL, advice
 
 
@@ -35,7 +35,7 @@ def _not_known(unknown: Sequence[str], known: tuple[str, ...]) -> str:
     if option is None:
         return f"unrecognized arguments: {' '.join(unknown)}"
     name = option[2:].partition("=")[0].replace("-", "_")
-    return f"unrecognized arguments: {' '.join(unknown)}{advice(name, tuple(one for one in known if one != 'run'))}"
+    return f"unrecognized arguments: {' '.join(unknown)}{in_shell(advice(name, tuple(one for one in known if one != 'run')))}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

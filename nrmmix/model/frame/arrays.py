@@ -210,7 +210,8 @@ def check_text(values: pd.Series, name: str) -> None:
             continue
         odd = next((i for i, item in enumerate(values) if found.get(item) is False), None)
         apart = "" if odd is None else f", apart from {shown(values.iloc[odd])} in {row_name(odd, values.index)}"
-        raise ValueError(f"The column {name!r} holds {what} as text{apart}; {convert}, or write C({name}) for categories.")
+        example = shown(next(item for item, is_one in found.items() if is_one))
+        raise ValueError(f"The column {name!r} holds {what} as text{apart}; {convert.format(example)}, or write C({name}) for categories.")
 
 
 def _reads_as_number(text: str) -> bool:
@@ -226,7 +227,7 @@ _HARDLY_CATEGORIES: tuple[tuple[str, Callable[[str], object], str], ...] = (  # 
     ("numbers with commas", re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+|\.\d+)?").fullmatch,
      "read the file by pandas.read_csv with decimal=',' or thousands=','"),
     ("dates", re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{4}([/.])\d{1,2}\2\d{1,2}|\d{1,2}([/.-])\d{1,2}\3(\d{2}|\d{4})").fullmatch,
-     "convert it with pandas.to_datetime, as dates become days"),
+     "convert it with pandas.to_datetime, as dates such as {} become days"),
 )
 
 
