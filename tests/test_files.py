@@ -240,6 +240,24 @@ def test_numbers_that_are_read_as_text_on_demand_are_categories(tmp_path):
     assert nm.Model("n ~ v", table).frame.is_category.all()
 
 
+@pytest.mark.parametrize(("column", "kind", "said"), [
+    ([1, 2.5], "int", "'v' holds '2.5' in row 1, which is no int; give --dtype v=float"), ([1, None], "int", "'v' holds nothing in row 1"),
+    ([1, "a"], "float", "'v' holds 'a' in row 1, which is no float; give --dtype v=str, or leave --dtype out"),
+])
+def test_types_that_a_column_has_not_are_refused_by_its_name(tmp_path, column, kind, said):
+    with pytest.raises(ValueError, match=said):
+        table_of(tmp_path, column, dtype={"v": kind})
+
+
+def test_separators_by_their_words(folder, tmp_path, capsys):
+    for word, sep in (("semicolon", ";"), ("comma", ","), ("pipe", "|"), ("tab", "\t"), ("space", " ")):
+        DATA.to_csv(tmp_path / "a.csv", index=False, sep=sep)
+        for options in ([], ["--stream", "--method", "vb"]):
+            assert main(["fit", "y ~ 1", "--data", str(tmp_path / "a.csv"), "--sep", word, *(options or SHELL), "--seed", "1"]) == 0
+    assert main(["fit", "y ~ 1", "--data", str(folder / "a.csv"), "--family", "gaussian="]) == 2
+    assert capsys.readouterr().err.endswith("each needs its responses, gaussian=NAME+NAME\n")
+
+
 def test_compressed_text_that_cannot_be_read(tmp_path):
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as file:
         file.writestr("a.csv", "x\n1\n")

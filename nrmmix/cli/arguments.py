@@ -203,7 +203,9 @@ def _json_argument(command: argparse.ArgumentParser, what: str) -> None:
 
 
 def _table_arguments(table: argparse._ActionsContainer) -> None:
-    table.add_argument("--sep", metavar="C", help="what stands between fields, or the word tab (default: found out, and said)")
+    table.add_argument(
+        "--sep", metavar="C", help="what stands between fields, or tab, space, comma, semicolon or pipe (default: found out, and said)",
+    )
     table.add_argument("--decimal", metavar="C", help="decimal mark (default: .)")
     table.add_argument("--thousands", metavar="C", help="mark between thousands, as in 1,234 (default: found out where it is plain)")
     table.add_argument("--encoding", metavar="NAME", help="of the text (default: utf-8)")

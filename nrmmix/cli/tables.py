@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("mass", "sigma", "components")  # of priors
 BY_PARTS = (".parquet", ".pq", ".npy")  # endings of files that are read part by part
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|", "bar": "|"}  # words for them
 PLACES = ("sep", "decimal", "thousands", "encoding", "dtype", "na")  # options of how a table is read
 
 
@@ -82,7 +83,7 @@ def _family(given: Sequence[str] | None) -> Any:
     for text in given:
         name, _, responses = text.partition("=")
         if not responses:
-            raise ValueError(f"--family {text!r}: of several families each needs its responses, {text}=NAME+NAME")
+            raise ValueError(f"--family {text!r}: of several families each needs its responses, {name}=NAME+NAME")
         families[responses] = made(name)
     return families
 
@@ -95,6 +96,8 @@ def table_of(options: argparse.Namespace) -> Any:
 
     name, path = options.data, Path(options.data)
     given = {one: getattr(options, one) for one in PLACES if getattr(options, one) is not None}
+    if "sep" in given:
+        given["sep"] = SEPARATORS.get(given["sep"].lower(), given["sep"])
     if path.suffix.lower() in BY_PARTS or path.is_dir():
         if given:
             raise ValueError(f"--{next(iter(given))} is of csv files, and {name!r} is none; leave it out")
@@ -105,7 +108,6 @@ def table_of(options: argparse.Namespace) -> Any:
         if name != "-" and (not path.exists() or path.is_dir()):
             raise FileNotFoundError(f"there is no file {name!r}")
         refuse_other_kinds(path)
-        given["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(given.get("sep", ""), given.get("sep"))
         if "dtype" in given:
             pairs = [text.rpartition("=") for text in given["dtype"]]
             if wrong := [text for text, (column, _, _) in zip(given["dtype"], pairs, strict=True) if not column]:

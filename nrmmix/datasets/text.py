@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import known_name, printable, shown
@@ -96,13 +97,14 @@ def read_table(
     for name, kind in dtype.items():
         if kind not in TYPES:
             raise ValueError(f"--dtype {name}={kind}: there are {', '.join(TYPES)}")
-    missing = {} if na is None else {"na_values": ["", *na], "keep_default_na": False}
+    how: dict[str, Any] = {"sep": sep, "decimal": decimal, "thousands": thousands, "index_col": False, "skipinitialspace": True}
+    how |= {} if na is None else {"na_values": ["", *na], "keep_default_na": False}
     try:
-        table = pd.read_csv(
-            io.StringIO(text), sep=sep, decimal=decimal, thousands=thousands, dtype=dtype, index_col=False, skipinitialspace=True, **missing
-        )
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{path.name!r} cannot be read as csv: {error}") from None
+        with np.errstate(invalid="ignore"):  # of nothing as an integer, which is refused
+            table = pd.read_csv(io.StringIO(text), dtype=dtype, **how)
+    except (ValueError, TypeError, OverflowError) as error:
+        why = _misfit(pd.read_csv(io.StringIO(text), dtype=str, **how), dtype, decimal) or error
+        raise ValueError(f"{path.name!r} cannot be read as csv: {why}") from None
     if thousands is not None:
         numbers = [not isinstance(of, pd.CategoricalDtype) and pd.api.types.is_numeric_dtype(of) for of in table.dtypes]
         _check_thousands(path.name, text, sep, numbers, decimal, thousands)
@@ -113,6 +115,22 @@ def read_table(
         elif name not in dtype and not pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name]):
             table[name] = _looked_at(path.name, table[name], decimal, remarks)
     return table, remarks
+
+
+def _misfit(table: pd.DataFrame, dtype: Mapping[str, str], decimal: str) -> str:
+    """Say which cell, of a table of text, is not of the type that its column is given; nothing where all are."""
+    for name in (name for name, kind in dtype.items() if name in table and kind in ("int", "float")):
+        read = pd.to_numeric(table[name].str.replace(decimal, ".", regex=False), errors="coerce")
+        text = read.isna() & table[name].notna()
+        wrong = text if dtype[name] == "float" else ~(read % 1 == 0)
+        if wrong.any():
+            i = int(wrong.to_numpy().argmax())
+            cell = "nothing" if pd.isna(table[name].iloc[i]) else shown(table[name].iloc[i])
+            return (
+                f"the column {shown(name)} holds {cell} in row {i}, which is no {dtype[name]}; give --dtype "
+                f"{printable(name)}={'str' if text.any() else 'float'}, or leave --dtype out"
+            )
+    return ""
 
 
 def _content(path: Path) -> bytes:
