@@ -240,6 +240,38 @@ def test_numbers_that_are_read_as_text_on_demand_are_categories(tmp_path):
     assert nm.Model("n ~ v", table).frame.is_category.all()
 
 
+@pytest.mark.parametrize(("text", "said"), [
+    ("sep=;\nx;y\n1;2.5\n3;4.5\n", ""), ('"sep=|"\r\nx|y\r\n1|2.5\r\n3|4.5\r\n', ""), ("sep=;\n# from Excel\nx;y\n1;2.5\n3;4.5\n", ""),
+    ("# made by A, B\n#\n\nx,y\n1,2.5\n3,4.5\n", ""), ("x y\n1 2.5\n3 4.5\n", "'own.csv': fields are separated by spaces"),
+])
+def test_lines_before_the_names(tmp_path, text, said):
+    (tmp_path / "own.csv").write_bytes(text.encode())
+    table, remarks = read_table(tmp_path / "own.csv")
+    pd.testing.assert_frame_equal(table, pd.DataFrame({"x": [1, 3], "y": [2.5, 4.5]}))
+    assert remarks == ([said] if said else [])
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("# a\nx,y\n1,2,3\n", "line 3 has 3 fields"), ("x;y\n1;1.000,5\n2;12.345,25\n", "the column 'y' has decimal commas; give --decimal ,$"),
+    ('"x" "y"\n"1" 0.5 2.5\n"2" 0.5 3\n', r"header 2 \('x', 'y'\).*needs a name for it \(in R write.csv\(table, row.names = FALSE"),
+])
+def test_lines_that_do_not_fit(tmp_path, text, said):
+    (tmp_path / "own.csv").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_table(tmp_path / "own.csv")
+
+
+def test_names_that_are_marked_or_missing(tmp_path, capsys):
+    for row in ("1,2.5", "r1,u"):
+        (tmp_path / "a.csv").write_text(f"# a remark\n#id,y\n{row}\n{row}\n")
+        assert list(read_table(tmp_path / "a.csv")[0]) == ["#id", "y"]
+    (tmp_path / "a.csv").write_text("waiting time\n1\n2\n")
+    assert list(read_table(tmp_path / "a.csv")[0]) == ["waiting time"]
+    (tmp_path / "a.csv").write_text("0.25,0.5,a\n0.5,1.5,b\n1.5,0.75,c\n")
+    assert main(["fit", "y ~ x", "--data", str(tmp_path / "a.csv"), *SHELL]) == 2
+    assert "These look like values: has the file no line of names? Then write one above them." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("column", "kind", "said"), [
     ([1, 2.5], "int", "'v' holds '2.5' in row 1, which is no int; give --dtype v=float"), ([1, None], "int", "'v' holds nothing in row 1"),
     ([1, "a"], "float", "'v' holds 'a' in row 1, which is no float; give --dtype v=str, or leave --dtype out"),

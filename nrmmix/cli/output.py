@@ -21,6 +21,7 @@ OBJECT = re.compile(r"(such as |the family |)(?<!\()(?<!': )nm\.(\w+)\(\)")
 ARGUMENT = re.compile(r'\b(kind|q|method|missing|units)=(?:"(\w+)"|\[([\d., ]+)\]|(\d+\.?\d*))(?:,(?= q=))?')
 IN_SHELL = (  # what is said in Python, and with the options here
     (r"give NaN in its place, as by data\.replace\((.+?), float\('nan'\)\)", r"give --na \1"),
+    (r"Then give them, as by pandas\.read_csv\(file, names=\[\.\.\.\]\)", "Then write one above them"),
     (r"\(a DataFrame(?: of rows)?\)", "(a file)"),
     (r"convert it with pandas\.to_datetime,", "write all of them yyyy-mm-dd and leave out --dtype,"),
     (r"convert it with pandas\.to_numeric,", "give --na with what is no number and leave out --dtype,"),

@@ -183,17 +183,26 @@ def _misread(name: str, known: Sequence[str]) -> str:
         if sep is not None:
             given, word = {" ": (r"sep=r'\s+'", "space"), "\t": ("sep='\\t'", "tab")}.get(sep, (f"sep={sep!r}", repr(sep)))
             return f" It looks like a whole line: read the file with {given} (on the command line --sep {word})."
-    if _are_values(known):
+    if are_values(known):
         return " These look like values: has the file no line of names? Then give them, as by pandas.read_csv(file, names=[...])."
     return ""
 
 
-def _are_values(names: Sequence[str]) -> bool:
-    """Whether names are numbers, fractions among them: whole ones alone may be meant as names."""
-    try:
-        return not all([float(name).is_integer() for name in names])  # a list: every one must be a number
-    except (ValueError, OverflowError):
-        return False
+def are_values(names: Sequence[str]) -> bool:
+    """Whether half of some names, or more, are numbers, fractions among them: whole ones alone may be meant as names.
+
+    Examples
+    --------
+    >>> are_values(["0.5", "a"]), are_values(["2020", "2021"]), are_values(["x", "y"])
+    (True, False, False)
+    """
+    numbers = []
+    for name in names:
+        try:
+            numbers.append(float(name))
+        except (ValueError, OverflowError):
+            continue
+    return 2 * len(numbers) >= len(names) and not all(one.is_integer() for one in numbers)
 
 
 def _slips(a: str, b: str) -> int:

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import known_name, printable, shown
+from nrmmix.common.messages import are_values, known_name, printable, shown
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}  # the last where no other is
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 TYPES = ("str", "int", "float", "category")
@@ -30,11 +30,13 @@ DATE = re.compile(  # year first, or last; then hour, what is beyond it, and zon
     r"(?:(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})|(?P<one>\d{1,2})(?P<mark>[-/.])(?P<two>\d{1,2})(?P=mark)(?P<last>\d{4}))"
     r"(?:[ T](?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?))?(?P<zone>Z|[+-]\d{2}:?\d{2})?"
 )
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
+DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?\s*")
+SAID_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n')  # first line of files of Excel
 MARKS_OF_THOUSANDS = (",", ".", "'", " ", "\u00a0", "\u202f", "_")
 GROUPED = r"\s*[+-]?\d{{1,3}}(?:{0}\d{{3}})+(?:{1}\d*)?\s*"  # of a mark and a decimal mark
 MARKED = r"\s*[+-]?\d[\d{0}]*(?:{1}\d*)?\s*"
 BY_THOUSANDS = r"\s*[+-]?[1-9]\d{{0,2}}(?:{0}\d{{2,3}})*{0}\d{{3}}(?:{1}\d*)?\s*"  # 12,34,567 too, and not 0,123
+OF_R = "in R write.csv(table, row.names = FALSE)"
 MOSTLY = 0.5  # share of numbers from which on a column of text is spoken of
 
 
@@ -47,10 +49,10 @@ def read_table(
     Parameters
     ----------
     path : Path
-        Text file, its first line the names of the columns; also compressed, its name ending in .gz, .bz2, .xz, or .zip of one file; or "-"
-        for standard input.
+        Text file, its first line the names of the columns, after lines that begin with # or name the separator, as `sep=;`; also
+        compressed, its name ending in .gz, .bz2, .xz, or .zip of one file; or "-" for standard input.
     sep : str, optional
-        What stands between fields; default the one of comma, semicolon, tab and bar by which all lines have the same number of fields.
+        What stands between fields; default the one of comma, semicolon, tab, bar and space by which all lines have as many fields.
     decimal : str, default "."
         Decimal mark.
     thousands : str, optional
@@ -84,6 +86,8 @@ def read_table(
     text = _decoded(path, encoding)
     if not text.strip():
         raise ValueError(f"{path.name!r} cannot be read as csv: it is empty")
+    text, said = _without_remarks(text)
+    sep = said if sep is None else sep
     if sep is None:
         sep = _separator(text)
         if sep != ",":
@@ -170,6 +174,20 @@ def _decoded(path: Path, encoding: str | None) -> str:
     return text
 
 
+def _without_remarks(text: str) -> tuple[str, str | None]:
+    """A text with empty lines for those before its names that are remarks, and the separator that its first line may give."""
+    said = SAID_SEPARATOR.match(text)
+    if not said and not text.lstrip().startswith("#"):
+        return text, None
+    lines = io.StringIO("\n" + text[said.end() :] if said else text, newline="").readlines()
+    first = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    last, names = lines[first - 1], lines[first]
+    alike = re.match(r"#\w", last) and any(last.count(sep) == names.count(sep) > 0 for sep in SEPARATORS)
+    if last.startswith("#") and (alike or are_values(re.split(r"[\s,;|]+", names.strip()))):
+        first -= 1  # names, as in "#id,x,y"
+    return "".join(["\n"] * first + lines[first:]), said and said[1]
+
+
 def _records(text: str, sep: str) -> Iterator[tuple[int, list[str]]]:
     """Line, counted from 1, where a record begins, and its fields; empty lines are passed over."""
     reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True), 1
@@ -186,6 +204,8 @@ def _separator(text: str) -> str:
     """The one by which the first lines have most often as many fields as the header, of which there is more than one."""
     best, most = ",", 0.0
     for sep in SEPARATORS:
+        if sep == " " and most > 0.0:
+            break
         counts = []
         for _, fields in _records(text[: 2**20], sep):
             counts.append(len(fields))
@@ -193,6 +213,8 @@ def _separator(text: str) -> str:
                 break
         if counts and counts[0] > 1:
             alike = sum(count == counts[0] for count in counts) / len(counts)
+            if sep == " ":  # also of lines with names, which R writes
+                alike = float(len(set(counts[1:])) == 1 and counts[1] - counts[0] in (0, 1))
             if alike > most + 1e-9:
                 best, most = sep, alike
     return best
@@ -211,7 +233,7 @@ def _check_lines(name: str, text: str, sep: str) -> list[str]:
             elif len(fields) != len(names):
                 more = len(fields) > len(names)
                 ends = " and ends in a separator" if more and not fields[-1].strip() else ""
-                row_names = "; if the first field of each line is its name, the header needs a name for it" if more else ""
+                row_names = f"; if the first field of each line is its name, the header needs a name for it ({OF_R})" if more else ""
                 raise ValueError(
                     f"line {line} has {len(fields)} fields{ends}, and the header {len(names)} ({', '.join(map(shown, names[:8]))}"
                     f"{', ...' if len(names) > 8 else ''}); correct the line, or give --sep{row_names}"
