@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.api import Model
-from nrmmix.common.messages import count, guided, listed
+from nrmmix.common.messages import count, guided, listed, shown
 from nrmmix.common.names import quoted_name
 from nrmmix.common.warnings import warn
 from nrmmix.common.words import ATTRIBUTES
@@ -86,6 +86,22 @@ __all__ = ["NRMMixture", "NRMRegressor"]
 RESERVED = {*OPTIONS, *CONTRASTS, *CONSTANTS, "np", "Surv", "interval"}  # words of formulas, which columns of such names are quoted beside
 
 
+def _text(X: Any) -> str:
+    """Say which column of a DataFrame holds text, and what to do with it; nothing where none does."""
+    for name, values in X.items() if isinstance(X, pd.DataFrame) else ():
+        for item in () if pd.api.types.is_numeric_dtype(values) else values.dropna():
+            try:
+                float(item)
+            except ValueError:
+                return (
+                    f"The column {name!r} of X holds {shown(item)}, and estimators take numbers alone: encode it, as by "
+                    "sklearn.preprocessing.OneHotEncoder, or give nm.fit a formula, which takes text and categories as they are."
+                )
+            except TypeError:
+                continue
+    return ""
+
+
 class _Estimator(BaseEstimator):
     """Base of both estimators."""
 
@@ -100,12 +116,17 @@ class _Estimator(BaseEstimator):
     def _array(self, X: Any, reset: bool, y: Any = None) -> Any:
         """Numbers (n, d), and responses where they are given; a ValueError where they cannot be used."""
         if HAS_SKLEARN:
-            least = 2 if reset else 1
-            if y is None:
-                return validate_data(self, X, reset=reset, ensure_min_samples=least, dtype=np.float64)
-            return validate_data(self, X, y, reset=reset, ensure_min_samples=least, dtype=np.float64, multi_output=True, y_numeric=True)
+            how: dict[str, Any] = {"reset": reset, "ensure_min_samples": 2 if reset else 1, "dtype": np.float64}
+            how |= {} if y is None else {"y": y, "multi_output": True, "y_numeric": True}
+            try:
+                return validate_data(self, X, **how)
+            except ValueError as error:
+                raise (ValueError(why) if (why := _text(X)) else error) from None
         names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
-        X = self._checked(X, "X", reset)
+        try:
+            X = self._checked(X, "X", reset)
+        except ValueError as error:
+            raise (ValueError(why) if (why := _text(X)) else error) from None
         if reset:
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)

@@ -158,6 +158,15 @@ def test_real_arrow():
         as_frame(Stream(arrow.chunked_array([[1.0]])))
 
 
+def test_frames_of_dask():
+    frames = pytest.importorskip("dask.dataframe", reason="dask is not installed")
+    table = frames.from_pandas(pd.DataFrame({"y": np.arange(20.0)}), npartitions=2)
+    for data in (table, table.to_dask_array(lengths=True)):
+        for method in ("auto", "vb"):
+            with pytest.raises(TypeError, match=r"of dask are not in memory; give data\.compute\(\), or write"):
+                nm.fit(None, data, method=method)
+
+
 def test_arrow_streams_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(TypeError, match="SimpleNamespace offers its columns by Arrow's protocol, which needs pyarrow"):

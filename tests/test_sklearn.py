@@ -34,6 +34,16 @@ def regressor():
     return NRMRegressor(**SMALL).fit(X, Y)
 
 
+@pytest.mark.parametrize("dtype", ["object", "category", "string"])
+def test_columns_of_text_are_named(dtype):
+    table = pd.DataFrame({"a": X[:, 0], "own": pd.Series(["1", "u"] * 25, dtype=dtype)})
+    for fit in (lambda: NRMMixture(**SMALL).fit(table), lambda: NRMRegressor(**SMALL).fit(table, Y)):
+        with pytest.raises(ValueError, match=r"The column 'own' of X holds 'u'.*OneHotEncoder, or give nm\.fit a formula"):
+            fit()
+    with pytest.raises(ValueError, match=r"could not convert|no number"):
+        NRMRegressor(**SMALL).fit(table[["a"]], table["own"].astype(object))
+
+
 def test_mixture(mixture):
     assert mixture.n_clusters_ == mixture.labels_.max() + 1 and mixture.n_features_in_ == 2
     assert len(set(mixture.labels_[:30])) == 1 != len(set(mixture.labels_))

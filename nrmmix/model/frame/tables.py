@@ -103,6 +103,11 @@ def _to_frame(data: Any) -> pd.DataFrame:
         return _from_polars(data)
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, type) and (_arrow() or not hasattr(data, "__dataframe__")):
         return _from_arrow(data)
+    if hasattr(data, "compute") and hasattr(data, "to_delayed"):
+        raise TypeError(
+            f"Data of type {type(data).__name__} of dask are not in memory; give data.compute(), or write them by data.to_parquet(folder) "
+            "and give the folder to a variational method."
+        )
     if hasattr(data, "__dataframe__") and not isinstance(data, type):
         return _from_interchange(data)
     if isinstance(data, Mapping):

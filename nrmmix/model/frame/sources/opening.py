@@ -44,7 +44,7 @@ def source_of(data: Any) -> Source | None:
         return None
     if hasattr(data, "load") and hasattr(data, "n_batches"):
         return OwnSource(data)
-    if hasattr(data, "to_pandas") or hasattr(data, "__dataframe__"):
+    if any(hasattr(data, name) for name in ("to_pandas", "__dataframe__", "to_delayed")):
         return None
     if isinstance(data, (list, tuple)):
         return IteratedSource(data) if data and all(_is_table(part) for part in data) else None
