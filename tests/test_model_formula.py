@@ -272,6 +272,9 @@ def test_numbers_have_no_intercept_to_drop(table):
 @pytest.mark.parametrize(("texts", "says"), [
     (["2020-01-01", "2020-01-02", "2020-01-03 10:00"], "as text; convert it with pandas.to_datetime, as dates such as '2020-01-01' become"),
     (["31.12.2020", "1.1.2021", "2.1.21"], "dates as text"), (["12/31/2020", "1/2/2021", "2020/1/2"], "dates as text"),
+    (["2020-01", "2020-02", "2021-01"], "dates as text; convert it with"), (["01/2020", "02/2020", "12/2021"], "dates as text"),
+    (["01-Jan-2020", "2-feb-20", "31-Dec-2021"], "dates as text"), (["Jan 2020", "March 2020", "May 3, 2021"], "dates as text"),
+    (["2020-Jan-01", "2020-Feb-01", "2020 Mar"], "dates as text"),
     (["1,5", "0,25", "-3,1"], "numbers with commas as text; read the file by pandas.read_csv"),
     (["1,234", "12,345.5", "x"], "apart from 'x'"),
 ])
@@ -283,7 +286,8 @@ def test_dates_and_decimal_commas_as_text_are_no_categories(table, texts, says):
 
 
 def test_ranges_and_codes_are_categories(table):
-    for levels in (["20-30", "30-40", "2019-20"], ["a,b", "1,b", "c"], ["1-2-3-4", "A1", "10.2"], ["2020-Q1", "2020-Q2", "2021-Q1"]):
+    for levels in (["20-30", "30-40", "2019-20"], ["a,b", "1,b", "c"], ["1-2-3-4", "A1", "10.2"], ["2020-Q1", "2020-Q2", "2021-Q1"],
+                   ["2009-10", "2010-11", "2011-12"], ["Mar 10", "May", "Dec 5"], ["Jan", "Feb", "Mar"], ["2020-13", "2020-21", "2020-45"]):
         table["group"] = levels * 4
         assert model_frame("y ~ group", table).covariate_names == ("group",)
 

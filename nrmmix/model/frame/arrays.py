@@ -222,11 +222,27 @@ def _reads_as_number(text: str) -> bool:
     return any(letter.isdigit() for letter in text)  # not "nan" and "infinity"
 
 
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{4}([/.])\d{1,2}\2\d{1,2}|\d{1,2}([/.-])\d{1,2}\3(\d{2}|\d{4})")
+_OF_YEAR = re.compile(r"(\d{4})[-/](0[1-9]|1[0-2])|(0[1-9]|1[0-2])[-/]\d{4}")
+_NAMED = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
+_BY_NAME = re.compile(
+    rf"\d{{1,2}}\.?[-/ ]?{_NAMED}[-/, ]*(\d{{4}}|\d{{2}})|{_NAMED}[-/, ]+(\d{{1,2}}, *)?\d{{4}}|\d{{4}}[-/ ]{_NAMED}([-/ ]\d{{1,2}})?",
+    re.IGNORECASE,
+)
+
+
+def _reads_as_date(text: str) -> bool:
+    """Whether text is a day, or a month of a year; seasons such as 2009-10 are none."""
+    if (month := _OF_YEAR.fullmatch(text)) is not None:
+        return month[1] is None or int(month[2]) != (int(month[1]) + 1) % 100
+    return bool(_DATE.fullmatch(text) or _BY_NAME.fullmatch(text))
+
+
 _HARDLY_CATEGORIES: tuple[tuple[str, Callable[[str], object], str], ...] = (  # what text is, how it is told, and what to do
     ("numbers", _reads_as_number, "convert it with pandas.to_numeric"),
     ("numbers with commas", re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+|\.\d+)?").fullmatch,
      "read the file by pandas.read_csv with decimal=',' or thousands=','"),
-    ("dates", re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{4}([/.])\d{1,2}\2\d{1,2}|\d{1,2}([/.-])\d{1,2}\3(\d{2}|\d{4})").fullmatch,
+    ("dates", _reads_as_date,
      "convert it with pandas.to_datetime, as dates such as {} become days"),
 )
 
