@@ -149,6 +149,16 @@ def test_dates_of_pyarrow_are_dates(dated, kind):
     assert trained.covariates.ravel().tolist() == [62.0, 0.0]
 
 
+def test_dates_are_dates_beside_what_the_fit_says(dated):
+    assert (dated.augment()["when"] == DATA["when"]).all()
+    for when in (pd.date_range("1024-05-06 07:08:09.123456", periods=N, freq="10000D"), DATA["when"].dt.tz_localize("Europe/Rome")):
+        table = DATA.assign(when=when, z=np.where(np.arange(N) == 2, np.nan, 1.0) * DATA["my x"])
+        table.loc[1, "when"] = None
+        with pytest.warns(UserWarning, match="2 of .* rows dropped"):
+            found = nm.fit("a ~ when + z", table, **SHORT).augment()
+        assert (found["when"] == table["when"].drop([1, 2])).all()
+
+
 def test_dates_survive_files_and_copies(dated, tmp_path):
     new = {"when": pd.to_datetime(NEW)}
     wanted = dated.predict(new)

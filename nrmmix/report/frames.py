@@ -11,6 +11,7 @@ import pandas as pd
 from nrmmix.common.messages import guided, listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import point_masses
+from nrmmix.model.frame.columns.dates import from_days
 from nrmmix.model.frame.rows import FittedRows, Rows, read_rows
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics, imputation
@@ -106,6 +107,8 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
         table, new = pd.DataFrame(index=rows.index), {}
     else:
         table, new = rows.as_given, _fitted(fit, rows, response)
+        if isinstance(rows, FittedRows):
+            table = from_days(table, frame.first_dates)
     if response is not None:
         new[".log_density"] = log_density(fit.posterior, rows).to_numpy()
         clusters = cast(pd.DataFrame, fit.predict(rows, "cluster"))

@@ -12,7 +12,7 @@ import pandas as pd
 from nrmmix.common.messages import row_name, shown
 from nrmmix.model.frame.arrays import floats
 
-DAY = pd.Timedelta(days=1)
+DAY, MICROSECOND = pd.Timedelta(days=1), pd.Timedelta(microseconds=1)
 OBJECTS = ("date", "datetime", "datetime64", "period")  # columns of objects that hold dates, in the words of pandas
 FARTHEST = 3_700_000  # days, more than from the year 1 to the year 9999
 SPELT = (str, datetime.date, np.datetime64, pd.Period)  # what a date of new data may be
@@ -69,6 +69,24 @@ def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.
             have, had = ("no time zone", "one") if first[name].tz is not None else ("a time zone", "none")
             raise ValueError(f"The dates of {name!r} have {have}, and those that were fitted had {had}; convert the column.")
     return _replaced(frame, dates, first)
+
+
+def from_days(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.DataFrame:
+    """A table with dates, to the microsecond, in its columns of days since given ones.
+
+    Examples
+    --------
+    >>> from_days(pd.DataFrame({"day": [31.5, np.nan]}), {"day": pd.Timestamp("2020-01-01")})["day"].tolist()
+    [Timestamp('2020-02-01 12:00:00'), NaT]
+    """
+    since = {name: np.rint(frame[name].to_numpy(float) * (DAY / MICROSECOND)) for name in first if name in frame}
+    return frame.assign(**{name: _after(first[name], values) for name, values in since.items()}) if since else frame
+
+
+def _after(first: pd.Timestamp, passed: np.ndarray) -> pd.Index:
+    """Instants so many microseconds after the first, NaT where that is NaN."""
+    gaps = np.isnan(passed)
+    return first.as_unit("us") + pd.Index(np.where(gaps, np.timedelta64("NaT"), np.where(gaps, 0.0, passed).astype("timedelta64[us]")))
 
 
 def describe(name: str, first: pd.Timestamp) -> str:
