@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -388,6 +389,12 @@ class NRMRegressor(RegressorMixin, _Estimator):
         """Fit responses y (n,) or (n, d) on features X (n, q); `sample_weight` (n,) as of `NRMMixture.fit`."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        families = self.family.values() if isinstance(self.family, Mapping) else [self.family]
+        if any((isinstance(one, str) and one == "categorical") or getattr(one, "reads", "") == "categories" for one in families):
+            raise ValueError(
+                f"family of {type(self).__name__} must be one of numbers, not nm.Categorical(), whose levels have a probability each; take "
+                'nm.fit("y ~ x", data, family=nm.Categorical()), whose predict() has these.'
+            )
         X, y = self._array(X, reset=True, y=y)
         flat, weight = y.ndim == 1, self._weights(sample_weight, len(X))
         if weight is not None:

@@ -268,6 +268,13 @@ def test_more_bad_input(mixture):
     assert NRMMixture(**SMALL).set_params(random_state=legacy).fit(X).n_clusters_ >= 1
 
 
+@pytest.mark.parametrize("family", [nm.Categorical(), "categorical", {"y": nm.Categorical()}], ids=str)
+@pytest.mark.parametrize("y", [np.arange(50) % 5, np.repeat(["a", "b"], 25)], ids=["codes", "text"])
+def test_regressors_refuse_categories(family, y):
+    with pytest.raises(ValueError, match=r"family of NRMRegressor must be one of numbers, not nm\.Categorical.*take nm\.fit\(.*predict"):
+        NRMRegressor(family, draws=5, tune=5, chains=1).fit(X, y)
+
+
 if HAS_SKLEARN:
     from sklearn.utils.estimator_checks import parametrize_with_checks
 
