@@ -403,6 +403,9 @@ def test_result_is_one_partition(fit):
     np.testing.assert_array_equal(fit.partition().labels, fit.labels)
     assert fit.partition("binder").expected_loss == 0 and set(np.unique(fit.similarity())) == {0.0, 1.0}
     assert fit.draws["labels"].shape == (1, 1, 272)
+    assert fit.partition().credible_ball is None, "a search knows nothing of other partitions"
+    with pytest.raises(ValueError, match="ball: a search has one partition and no draws"):
+        fit.partition().ball()
     with pytest.raises(ValueError, match=r"fit\.tree\.labels\(max_clusters\)"):
         fit.partition(max_clusters=1)
     chain = fit.model.fit(init=fit.labels, draws=2, tune=0, chains=1, rng=1)

@@ -280,7 +280,7 @@ class Partition:
     expected_loss : float
         Its average over all draws; the variation of information in nats, which `in_unit` gives in bits.
     draws : ndarray of int, (draws, n)
-        The partitions drawn from the posterior.
+        The partitions drawn from the posterior; none of a search.
     sampled : int
         Rows that the search began with, of many; 0 where it was among all.
     index : pandas.Index or None
@@ -346,9 +346,9 @@ class Partition:
         return f"<p>{html.escape(repr(self))}</p>\n{table.to_html(float_format='{:.1%}'.format)}"
 
     @cached_property
-    def credible_ball(self) -> CredibleBall:
-        """The ball of posterior probability 0.95."""
-        return self.ball()
+    def credible_ball(self) -> CredibleBall | None:
+        """The ball of posterior probability 0.95; None of a search, which draws no partitions."""
+        return self.ball() if len(self.draws) else None
 
     def ball(self, level: float = 0.95) -> CredibleBall:
         """Smallest ball around the estimate that holds at least the share `level` of the draws.
@@ -367,7 +367,7 @@ class Partition:
         Raises
         ------
         ValueError
-            If the level is out of range.
+            If the level is out of range, or a search has found the partition.
 
         Examples
         --------
@@ -377,6 +377,8 @@ class Partition:
         """
         if not 0.0 < level <= 1.0:
             raise ValueError(f"ball: level must be above 0 and at most 1, not {level!r}.")
+        if not len(self.draws):
+            raise ValueError("ball: a search has one partition and no draws, and knows nothing of others; chains have, method=\"gibbs\".")
         draws, n_clusters = _draws(self.draws)
         distance = _Compared(draws, n_clusters, self.loss).to(self.labels)
         # The share `level` of the draws is rounded up; 0.95 x 20 is 19 draws, whatever the rounding of the product.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -96,7 +97,7 @@ class SearchResult(Saved, Result):
     def partition(
         self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
     ) -> Partition:
-        """The partition that was found; there is no other to choose from, so that its expected loss is 0.
+        """The partition that was found; there is no other to choose from, so that its expected loss is 0, and its credible ball None.
 
         Examples
         --------
@@ -107,7 +108,8 @@ class SearchResult(Saved, Result):
         """
         if max_clusters is not None:
             raise ValueError("max_clusters: a search has found one partition; `fit.tree.labels(max_clusters)` cuts its tree higher up.")
-        return super().partition(loss, runs=runs, rng=rng)
+        found = super().partition(loss, runs=runs, rng=rng)
+        return replace(found, draws=found.draws[:0])
 
     # ---- reports
 
