@@ -24,7 +24,7 @@ RENDERED = ("four", "levels", "two_responses")  # layout and ink take most of th
 
 
 def options(kind):
-    return {name: value for name, value in FEW.items() if name in KINDS[kind].options}
+    return {name: value for name, value in FEW.items() if kind in KINDS and name in KINDS[kind].options}
 
 
 @pytest.mark.parametrize("name", by_turns(CLASSES))
@@ -52,6 +52,26 @@ def test_what_is_not_available_is_refused(name):
             plots.check(model, kind)
         with pytest.raises(ValueError, match=f"plot '{kind}' needs "):
             KINDS[kind].draw(fitted(name))
+
+
+@pytest.mark.parametrize(
+    ("formula", "method"), [("y ~ 1", "vb"), ("y ~ x", "vb"), ("y ~ 1", "bhc"), ("y ~ 1", "gibbs"), ("y ~ x", "gibbs")]
+)
+def test_every_kind_that_a_fit_has_draws(formula, method):
+    """And no other: variational fits have no traces, searches what they say, and chains nothing of draws that were left out."""
+    x = np.linspace(0, 1, 40)
+    model = nm.Model(formula, {"y": 2 * x + np.random.default_rng(1).normal(0, 0.2, 40), "x": x})
+    stores = ["all", "partition", "scalars"] if method == "gibbs" else [None]
+    for store in stores:
+        run = {"draws": 5, "tune": 5, "chains": 1, "store": store} if store else {}
+        fit = model.fit(method, rng=1, progress=False, **run)
+        kinds = plots.available(fit)
+        for kind in kinds:
+            fit.plot(kind, **options(kind))
+            pyplot.close("all")
+        for kind in {*plots.available(model), "elbo"} - {*kinds}:
+            with pytest.raises(ValueError, match=r"unknown kind of plot|the fit has no draws of"):
+                fit.plot(kind)
 
 
 def test_hints_name_every_kind_and_every_option():

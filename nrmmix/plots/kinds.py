@@ -29,6 +29,7 @@ ORDER = (
 DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit
 ALWAYS = "similarity"  # what is drawn of a model that none of these suits
+OF_CHAINS = (ALWAYS, "n_clusters", "prior_posterior", "trace", "autocorrelation")  # that need draws, and no others than they show
 MAX_PANELS = 12  # responses that have a panel each where none is named
 
 
@@ -93,12 +94,13 @@ def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
     return (kind,)
 
 
-def available(model: Specification) -> tuple[str, ...]:
-    """Every kind of picture that suits a model.
+def available(of: Specification | Result) -> tuple[str, ...]:
+    """Every kind of picture that suits a model, or that there is of a fit.
 
     Parameters
     ----------
-    model : Specification
+    of : Model, or the result of a fit
+        A fit has those of its method, and of draws that `store=` has left out none.
 
     Returns
     -------
@@ -110,7 +112,11 @@ def available(model: Specification) -> tuple[str, ...]:
     >>> available(nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.DirichletProcess(1.0)))
     ('density', 'ppc', 'clusters', 'uncertainty', 'similarity', 'n_clusters', 'trace', 'autocorrelation')
     """
-    return tuple(name for name in names() if KINDS[name].refusal(model) is None)
+    if isinstance(of, Result) and not isinstance(of, MCMCResult):
+        return of._kinds()
+    model, lacking = (of.model, of.lacking) if isinstance(of, MCMCResult) else (of, ())
+    suited = tuple(name for name in names() if KINDS[name].refusal(model) is None)
+    return tuple(name for name in suited if not lacking or (name in OF_CHAINS and not (name == ALWAYS and "labels" in lacking)))
 
 
 def names() -> tuple[str, ...]:

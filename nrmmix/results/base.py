@@ -34,6 +34,7 @@ class Result(Clustered, Shown):
     """
 
     draws: Draws
+    _kinds: Callable[[], tuple[str, ...]]  # of pictures, where the method has its own
 
     def __init__(self, model: Specification, seed: int, draws: Draws | None = None) -> None:
         self.model, self.seed = model, seed

@@ -139,6 +139,11 @@ class SearchResult(Saved, Result):
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
 
+    def _kinds(self) -> tuple[str, ...]:
+        from nrmmix.plots.methods.trees import available
+
+        return available(self)
+
     def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the tree or the clusters: "dendrogram", the default, "clusters" or "density"; else as `MCMCResult.plot`.
 

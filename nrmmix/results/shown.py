@@ -83,7 +83,7 @@ class Shown:
         Parameters
         ----------
         picture : str, optional
-            One of `nrmmix.plots.available(model)`; None draws what suits the model best.
+            One of `nrmmix.plots.available(fit)`; None draws what suits the model best.
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
         **options

@@ -314,6 +314,11 @@ class VariationalResult(Saved, Result):
 
         return variational_glance(self)
 
+    def _kinds(self) -> tuple[str, ...]:
+        from nrmmix.plots.methods.variational import available
+
+        return available(self)
+
     def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the fit: "density", "clusters", "uncertainty", "responsibilities", "elbo" or "n_clusters".
 

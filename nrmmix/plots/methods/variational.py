@@ -10,13 +10,12 @@ import numpy as np
 from nrmmix import plots
 from nrmmix.common.messages import known_word
 from nrmmix.plots import style
-from nrmmix.plots.kinds import KINDS, ORDER, options_of
+from nrmmix.plots.kinds import KINDS, OF_CHAINS, ORDER, options_of
 from nrmmix.results.shown import PlotKind
 from nrmmix.results.variational import PICTURES, VariationalResult
 
 MAX_ROWS, MAX_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
 STREAMED = ("elbo", "n_clusters")  # where rows are not in memory
-OF_CHAINS = ("similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation")  # that need draws
 SHARED = ("density", "clusters", "uncertainty")  # with other fits
 
 
