@@ -130,6 +130,17 @@ def test_autocorrelation_names_what_there_is(mixture):
         mixture.autocorrelation("labels")
 
 
+def test_attributes_without_the_draws_that_they_need():
+    """`hasattr`, and editors that ask for every attribute, go on; the words are those of the error."""
+    fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=5, tune=5, chains=1, rng=1, store="scalars")
+    assert not hasattr(fit, "posterior") and [name for name in dir(fit) if not hasattr(fit, name)] == ["posterior"]
+    for error in (ValueError, AttributeError):
+        with pytest.raises(error, match=r"has no draws of labels, .*left out by store="):
+            fit.posterior  # noqa: B018
+    row = fit.glance().iloc[0]
+    assert np.isnan(row["mean_log_density"]) and row["n_obs"] == 82
+
+
 def test_repr_fits_on_a_screen(regression):
     text = repr(regression)
     assert len(text.splitlines()) <= 4 and max(map(len, text.splitlines())) <= 100

@@ -98,6 +98,10 @@ class Draws(Mapping[str, np.ndarray]):
         return f"Draws({self.n_chains} chains x {self.n_draws} draws: {shapes})"
 
 
+class NotKept(ValueError, AttributeError):
+    """Error of a fit without the draws that are asked for; an AttributeError too, so that `hasattr` is False of what is made of them."""
+
+
 class Posterior(NamedTuple):
     """Posterior that predictions are made from, whoever made the draws."""
 

@@ -67,7 +67,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "family": _families(model), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
-        "mean_log_density": cast(pd.Series, fit.log_density()).mean(),
+        "mean_log_density": np.nan if fit.lacking else cast(pd.Series, fit.log_density()).mean(),
         "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
         "seconds": fit.seconds, "converged": agreed(fit.evidence, table, fit.curve_diagnostics() if model.is_regression else None),
     }])

@@ -13,7 +13,7 @@ from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.rows import NewRows, Rows
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.draws import Draws, NotKept, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
@@ -52,11 +52,11 @@ class Result(Clustered, Shown):
         return Posterior(self.model, self.draws, self.seed)
 
     def _insist_on_draws(self, *names: str) -> None:
-        """A ValueError where there are none, or these have not been kept."""
+        """A NotKept where there are none, or these have not been kept."""
         if self.draws.n_draws == 0:
-            raise ValueError("the fit has no draws: it was stopped before the first one; fit.extend() goes on where it stopped.")
+            raise NotKept("the fit has no draws: it was stopped before the first one; fit.extend() goes on where it stopped.")
         if lacking := [name for name in names if name not in self.draws]:
-            raise ValueError(f"the fit has no draws of {', '.join(lacking)}: they were left out by store=; fit again without it.")
+            raise NotKept(f"the fit has no draws of {', '.join(lacking)}: they were left out by store=; fit again without it.")
 
     def _averaged(self, kind: str, draws: int) -> AnyPosterior:
         """Return what a prediction averages over, of which it takes so many draws."""

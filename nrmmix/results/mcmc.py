@@ -292,6 +292,8 @@ class MCMCResult(Saved, Result):
     def glance(self) -> pd.DataFrame:
         """The whole fit in one row: model, sampler, size, number of clusters, fit and convergence.
 
+        `mean_log_density` is NaN where `store=` has left out the draws that it needs.
+
         Examples
         --------
         >>> import nrmmix as nm
