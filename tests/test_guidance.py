@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import re
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.common.messages import did_you_mean, guided, nearest
-from nrmmix.common.words import ARGUMENTS, ATTRIBUTES, VALUES
+from nrmmix.common.words import ARGUMENTS, ATTRIBUTES, OF_CHAINS, VALUES
 from nrmmix.sklearn import NRMMixture, NRMRegressor
 
 SMALL = {"draws": 5, "tune": 5, "chains": 1, "rng": 1}
@@ -160,6 +162,23 @@ def test_what_is_said_of_attributes_is_there(fit):
         first = re.match(r"(\w+)", said)[1]
         assert first in ("nm", "importance", "extend") or hasattr(fit, first), (name, first)
         assert not hasattr(fit, name) or name in ("similarity",), name
+
+
+@pytest.mark.parametrize("method", ["vb", "bhc"])
+def test_attributes_that_chains_alone_have(fit, method):
+    other = fit.model.fit(method, rng=1)
+    there = {name for name in OF_CHAINS if hasattr(other, name)}
+    assert there == ({"glance"} if method == "vb" else {"draws"}) and all(hasattr(fit, name) for name in OF_CHAINS)
+    for name in {*OF_CHAINS} - there:
+        with pytest.raises(AttributeError, match=f"object has no attribute '{name}'; .*method=\"gibbs\""):
+            getattr(other, name)
+    if method == "bhc":
+        with pytest.raises(AttributeError, match="no attribute 'update'; chains go on"):
+            other.update  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'rhat'; chains have them.*\.summary\(\) says"):
+        other.rhat  # noqa: B018
+    for again in (copy.deepcopy(other), pickle.loads(pickle.dumps(other))):
+        assert not hasattr(again, "extend") and again.n_clusters == other.n_clusters
 
 
 def test_attributes_of_models_and_estimators(fit):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from nrmmix.common.names import meant
-from nrmmix.common.words import ARGUMENTS, ATTRIBUTES, VALUES
+from nrmmix.common.words import ARGUMENTS, ATTRIBUTES, OF_CHAINS, VALUES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -376,6 +376,10 @@ that they have not seen.
     text = f"{type(thing).__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):
         raise AttributeError(text)
+    said = ATTRIBUTES.get(name, name)
+    here = said.split("(")[0].split(" ")[0]  # the attribute that a hint begins with, which not every fit has
+    if of_fits and here in OF_CHAINS and (here == name or not hasattr(thing, here)):
+        raise AttributeError(f"{text}; {OF_CHAINS[here]}.")
     if of_fits and name in ATTRIBUTES:
         said = ATTRIBUTES[name]
         raise AttributeError(f"{text}; {'' if said.startswith('nm.') else '.'}{said}.")

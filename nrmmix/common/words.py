@@ -159,6 +159,19 @@ VALUES: dict[str, dict[str, str]] = {
     }),
 }
 
+# Attributes that results of chains alone have: what others have in their place, and how to get them.
+OF_CHAINS: dict[str, str] = _by_word({
+    "draws scalars": 'chains have draws, method="gibbs"; .simulate() draws rows from every fit',
+    "extend": 'chains go on, method="gibbs"; other methods end by themselves, or where an option such as passes says',
+    "loo": 'chains leave rows out, method="gibbs"; .log_density(new) compares fits by rows that they have not seen',
+    "diagnostics curve_diagnostics proposals autocorrelation evidence":
+        'chains have them, method="gibbs"; .summary() says how the fit ended',
+    "tidy": 'chains have it, method="gibbs"; .summary() is the table of the fit',
+    "glance": 'chains and variational fits have it, method="gibbs" or "vb"; .summary() is the table of the fit',
+    "importance": 'density regressions by chains have it, method="gibbs", or by variational inference, method="vb"',
+    "to_arviz to_datatree": 'chains have draws for ArviZ, method="gibbs"; .simulate() draws rows from every fit',
+})
+
 # Attributes that users of R, scikit-learn, brms, bambi and PyMC try on results: what there is here, after "fit.".
 ATTRIBUTES: dict[str, str] = _by_word({
     "predict_proba z classification labels labels_ cluster membership_ posterior_probabilities uncertainty responsibilities "
