@@ -200,11 +200,15 @@ class _Estimator(BaseEstimator):
         _, first, place = np.unique(X, axis=1, return_index=True, return_inverse=True)
         of = np.where(constant, -1, first[place.reshape(-1)])
         own = getattr(self, "feature_names_in_", None)
-        found = {"not vary": places[constant], "but repeat others": places[~constant & (of != places)]}
-        if parts := [f"{listed(map(str if own is None else repr, which if own is None else own[which]))} do {why}"
-                     for why, which in found.items() if len(which)]:
-            counted = ", counted from 0," if own is None else ""
-            warn(f"of {X.shape[1]} features{counted} {' and '.join(parts)}; they are left out.")
+        same, still = places[~constant & (of != places)], places[constant]
+        names = [str(j) if own is None else repr(own[j]) for j in places]
+        parts = [f"{listed(names[j] for j in still)} do not vary"] if len(still) else []
+        if len(same):
+            parts += [f"{listed(names[j] for j in same)} do but repeat others" if parts else
+                      listed(f"{names[j]} repeats {names[of[j]]}" for j in same)]
+        if parts:
+            left, counted = "it is" if len(same) + len(still) == 1 else "they are", ", counted from 0," if own is None else ""
+            warn(f"of {X.shape[1]} features{counted} {' and '.join(parts)}; {left} left out.")
         return np.flatnonzero(of == places), of
 
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray | None:

@@ -52,6 +52,7 @@ def fit():
     (lambda fit: NRMMixture().fit(np.eye(3), weights=[1, 1, 2]), "fit() has no argument 'weights'; give sample_weight="),
     (lambda fit: NRMRegressor().predict(np.eye(3), return_std=True), "bands are those of result_.predict()"),
     (lambda fit: fit.predict(intervall=0.8), "did you mean 'interval'?"),
+    (lambda fit: fit.partition(k=2), "give max_clusters= (the most clusters that the estimate may have)."),
     (lambda fit: fit.predict(colour="red"), "there are newdata, kind, at, q"),
 ])
 def test_wrong_words(fit, call, right):

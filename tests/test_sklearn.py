@@ -113,6 +113,14 @@ def test_features_that_say_nothing_are_left_out():
         NRMMixture(**SMALL).fit(np.ones((5, 2)))
 
 
+def test_features_that_repeat_others_are_named_with_these():
+    repeated = np.column_stack([X[:, 0], X[:, 1], X[:, 0]])
+    with pytest.warns(UserWarning, match=r"^of 3 features, counted from 0, 2 repeats 0; it is left out\.$"):
+        NRMRegressor(draws=5, tune=5, chains=1).fit(repeated, Y)
+    with pytest.warns(UserWarning, match=r"^of 3 features 'b' repeats 'a', 'c' repeats 'a'; they are left out\.$"):
+        NRMMixture(draws=5, tune=5, chains=1).fit(pd.DataFrame(X[:, [0, 0, 0]], columns=["a", "b", "c"]))
+
+
 WITHOUT_DRAWS = ["memoized_vb", "vb", "stochastic_vb", "ibhc", "bhc", nm.VB(passes=20), nm.IBHC()]
 
 

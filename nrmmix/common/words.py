@@ -105,7 +105,7 @@ ARGUMENTS: dict[str, Meaning] = _by_word({
     "link links": (("", "there are no links: transform the response, log(y) ~ x, or give a family such as nm.Poisson()"),),
     "measure process prior_measure priors stick_breaking weight_concentration_prior_type": (("prior", "such as nm.DirichletProcess()"),),
     "n_components n_clusters k K max_components G n_groups nclusters clusters truncation T L ncomp": (
-        ("components", _COUNT_OF_CLUSTERS), ("max_clusters", _COUNT_OF_CLUSTERS), ("prior", _COUNT_OF_CLUSTERS),
+        ("components", _COUNT_OF_CLUSTERS), ("max_clusters", "the most clusters that the estimate may have"), ("prior", _COUNT_OF_CLUSTERS),
     ),
     "alpha concentration concentration_parameter concentration_prior total_mass theta strength weight_concentration_prior alpha0 a0": (
         ("mass", "the total mass of the random measure"), ("concentration", "of the Dirichlet distribution of the levels"),
