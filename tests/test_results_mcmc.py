@@ -121,6 +121,8 @@ def test_autocorrelation_is_a_table_by_chain(mixture):
     assert np.array_equal(table.to_numpy().T, diagnostics.autocorrelation(mixture.draws["mass"], 7))
     assert (table.loc[0] == 1).all() and table.shape == (8, 2)
     assert len(mixture.autocorrelation("u")) == 41
+    longest = mixture.autocorrelation("mass", 10**6)
+    assert len(longest) == RUN["draws"] and longest.notna().all(axis=None)
 
 
 def test_autocorrelation_names_what_there_is(mixture):

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nrmmix.common.messages import known_name
+from nrmmix.common.messages import count, known_name
 from nrmmix.model.priors.hyperpriors import Hyperprior
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
@@ -203,7 +203,7 @@ def autocorrelation(fit: MCMCResult, ax: Any = None, *, name: str | None = None,
     >>> len(autocorrelation(fit, Figure().subplots(), name="mass", lags=10).lines[-1].get_xdata())
     11
     """
-    names = quantities(fit, name)
+    names, lags = quantities(fit, name), min(count("lags", lags, 0), max(fit.draws.n_draws - 1, 0))
     with style.panels(ax, names, "name") as axes:
         bound = 1.96 / np.sqrt(fit.draws.n_draws)
         for one, term in zip(axes, names, strict=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import did_you_mean, guided
+from nrmmix.common.messages import count, did_you_mean, guided
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.driving import TIME
 from nrmmix.inference.mcmc.length import AUTO, SECONDS
@@ -172,12 +172,12 @@ class MCMCResult(Saved, Result):
         name : str
             One of `fit.scalars`, the first rows of `diagnostics()`.
         lags : int, default 40
-            Largest lag.
+            Largest lag, at most the number of draws less 1.
 
         Returns
         -------
         DataFrame, lag by chain
-            NaN at lags that the chains are too short for and where a chain is constant.
+            NaN where a chain is constant.
 
         Raises
         ------
@@ -194,6 +194,7 @@ class MCMCResult(Saved, Result):
         if name not in self.scalars:
             what = "is not one number a draw" if name in self.draws else "is unknown"
             raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{did_you_mean(name, self.scalars)}")
+        lags = min(count("lags", lags, 0), max(self.draws.n_draws - 1, 0))
         values = diagnostics.autocorrelation(self.draws[name], lags)
         return pd.DataFrame(
             values.T, index=pd.RangeIndex(values.shape[1], name="lag"), columns=pd.RangeIndex(values.shape[0], name="chain"),
