@@ -102,6 +102,7 @@ def test_prediction_arguments(regression, name):
 def test_other_methods(regression, mixture):
     check(lambda: regression.log_density(ROW), ValueError, "newdata has no y; log_density needs the response")
     check(lambda: mixture.predict(kind="density", at=[1, 2, 3]), ValueError, r"at must have shape \(m, 2\)")
+    check(lambda: mixture.predict(kind="cdf", at=0), ValueError, r"not \(\); with response='\w+' points are of one response\.")
     check(lambda: mixture.plot("mean"), ValueError, "plot 'mean' needs density regression, and this is a mixture; for this model there are")
     check(lambda: mixture.plot("densty"), ValueError, "densty")
     check(lambda: regression.partition("vii"), ValueError, "loss must be one of 'vi', 'binder', not 'vii'")

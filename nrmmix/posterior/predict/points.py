@@ -112,7 +112,8 @@ def given_points(model: Specification, at: Any, responses: np.ndarray, back: Map
         points = points.reshape(-1, 1) if k == 1 else points.reshape(1, -1)
     if points.ndim != 2 or points.shape[1] != k or len(points) == 0:
         wanted = "(m,)" if k == 1 else f"(m, {k})"
-        raise ValueError(f"at must have shape {wanted} with m >= 1, not {np.shape(at)}.")
+        one = f"; with response={model.frame.response_names[responses[0]]!r} points are of one response" if k > 1 else ""
+        raise ValueError(f"at must have shape {wanted} with m >= 1, not {np.shape(at)}{one}.")
     columns = []
     for j, of_response, kind, column in zip(responses, levels, kinds, points.T, strict=True):
         name, binary = model.frame.response_names[j], kind == "binary"
