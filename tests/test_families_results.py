@@ -279,6 +279,14 @@ def test_points_and_their_index(fits, data):
     assert fits("bernoulli").predict(data[["x"]].iloc[:1], "cdf", draws=5).index.get_level_values("y").tolist() == [0, 1]
 
 
+def test_orders_of_categories_are_not_used():
+    levels = pd.Categorical(list("abcd") * 5, ordered=True)
+    fit = nm.fit("g ~ 1", pd.DataFrame({"g": levels}), family=nm.Categorical(), draws=5, tune=5, chains=1, rng=1)
+    with pytest.raises(ValueError, match=r"the order of 'g' is not used by nm\.Categorical\(\): add up the probabilities of its levels"):
+        fit.predict(kind="cdf")
+    assert fit.predict(draws=5).index.get_level_values("response").unique().tolist() == ["g[a]", "g[b]", "g[c]", "g[d]"]
+
+
 def test_what_has_no_answer_is_refused(fits, data):
     for kind in ("cdf", "quantile"):
         with pytest.raises(ValueError, match=r"response 'colour' has categories without an order.*kind=.density."):

@@ -87,7 +87,15 @@ def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> No
             instead = 'kind="mean", or the density of whole rows at their own counts'
             instead = 'kind="density"' if "categories" in reasons[j] else 'kind="survival"' if "hazard" in reasons[j] else instead
             hint = f", or response={others[0] if len(others) == 1 else others!r}" if others and len(responses) > 1 else ""
+            if "categories" in reasons[j] and _is_ordered(model, int(j)):
+                hint += f"; the order of {name!r} is not used by nm.Categorical(): add up the probabilities of its levels (kind='mean')"
             raise ValueError(f"the response {name!r} {reasons[j]}; use {instead}{hint}.")
+
+
+def _is_ordered(model: Specification, j: int) -> bool:
+    """Whether the column of a response with categories has an order."""
+    source, (column, *_) = model.frame.source, model.frame.parts_of_responses[j].columns
+    return isinstance(source, pd.DataFrame) and bool(getattr(source[column].dtype, "ordered", False))
 
 
 # ---- points
