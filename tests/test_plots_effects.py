@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from support.cover import by_turns
 
@@ -102,6 +103,15 @@ def test_contrasts_of_every_kind(fit):
     assert ax.get_xlabel() == "difference of 90% quantile of wage" and ax.get_yticklabels()[0].get_text() == "site: Zug - Bern"
     wanted = fit.contrasts(values, "quantile", q=0.9, units="response", draws=20)["estimate"].iloc[0]
     assert ax.lines[-1].get_xdata()[0] == pytest.approx(wanted)
+
+
+def test_contrasts_of_many_long_levels_leave_room_for_the_axes():
+    h = np.arange(40) % 8
+    data = pd.DataFrame({"y": np.random.default_rng(0).normal(size=40), "h": [f"level number {i} of the department" for i in h]})
+    ax = nm.fit("y ~ h", data, draws=5, tune=5, chains=1, rng=1).plot("contrasts", draws=5)
+    ax.figure.canvas.draw()
+    assert ax.get_window_extent().width > 0.3 * ax.figure.bbox.width
+    pyplot.close(ax.figure)
 
 
 def test_what_is_refused(fit, one):

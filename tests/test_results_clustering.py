@@ -15,6 +15,7 @@ from support.length import by_day, coarser
 
 import nrmmix as nm
 from nrmmix.model.families import Parameter
+from nrmmix.plots.clustering import Uncertain
 from nrmmix.posterior.parameters import mixed
 
 RUN = {"draws": 60, "tune": 60, "chains": 2, "rng": 1, "progress": False}
@@ -237,7 +238,10 @@ def test_pictures_of_uncertainty(faithful):
     ax = Figure().subplots()
     faithful.plot("uncertainty", ax)
     sizes = [len(one.get_offsets()) for one in ax.collections]
-    assert sum(sizes) == 272 and sizes[2] <= 14 and sizes[0] >= 204
+    ends = [text.get_text().removeprefix("uncertainty ") for text in ax.get_legend().get_texts()]
+    assert sum(sizes) == 272 and sizes[2] <= 14 and sizes[0] >= 204 and len({*ends}) == len(ends) == np.count_nonzero(sizes)
+    alike = Uncertain(np.zeros(20, np.int64), 1.0 - np.repeat([0.0, 0.017, 0.0171], [16, 3, 1]))
+    assert [one.get_label() for one in alike.handles(ax)] == ["uncertainty up to 0", "up to 0.017"]
     one = MODELS["pitman_yor"].fit(**RUN)
     assert one.plot("uncertainty", Figure().subplots()).get_ylabel() == "uncertainty"
     assert MODELS["regression"].fit(**RUN).plot("uncertainty", Figure().subplots()).get_xlabel() == "x"

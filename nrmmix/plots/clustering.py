@@ -158,9 +158,15 @@ class Uncertain(Clustering):
         """Uncertainties from which on rows are of middle size, and large."""
         return np.quantile(self.uncertainty, UNSURE)
 
+    @property
+    def ends(self) -> list[str]:
+        """Largest uncertainty of each size in words: sizes that end alike are drawn as the smallest of them."""
+        return [f"up to {end:.2g}" for end in (*self.bounds, self.uncertainty.max())]
+
     def scatter(self, ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
         crowd = max(min(1.0, 1000 / len(self.labels)) ** 0.35, 0.3)
         rank, group = rank_by_size(self.labels)[self.labels], np.searchsorted(self.bounds, self.uncertainty, side="left")
+        group = np.array([self.ends.index(end) for end in self.ends])[group]
         for level, (size, alpha) in enumerate(LOOKS):  # the large ones on top
             rows = group == level
             color = np.array(style.CYCLE)[rank[rows] % len(style.CYCLE)]
@@ -170,11 +176,10 @@ class Uncertain(Clustering):
     def handles(self, ax: Axes) -> list[Any]:
         from matplotlib.lines import Line2D
 
-        low, high = self.bounds
-        texts = (f"uncertainty up to {low:.2g}", f"up to {high:.2g}", f"up to {self.uncertainty.max():.2g}")
         looks: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "0.35"}
         return [
-            Line2D([], [], markersize=size**0.5, alpha=alpha, label=text, **looks) for (size, alpha), text in zip(LOOKS, texts, strict=True)
+            Line2D([], [], markersize=size**0.5, alpha=alpha, label=end if level else f"uncertainty {end}", **looks)
+            for level, ((size, alpha), end) in enumerate(zip(LOOKS, self.ends, strict=True)) if self.ends.index(end) == level
         ]
 
     def strip(self, ax: Axes, name: str, y: np.ndarray) -> None:

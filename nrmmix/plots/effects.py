@@ -24,7 +24,7 @@ QUANTILES, QUANTILE_POINTS = (0.05, 0.25, 0.5, 0.75, 0.95), 60  # points along o
 POINTS, PLANE_POINTS = 30, 40  # along a covariate, and along each axis of a plane
 AVERAGED, AVERAGED_DRAWS = 12, 150  # rows over whose other covariates is averaged, and draws of it
 MAX_LEVELS = 6  # of a category whose levels have a curve each
-MAX_CONTRASTS = 30  # in one picture
+MAX_CONTRASTS, LONGEST = 30, 100  # in one picture, and letters of the name of one
 
 
 def _needs_one_mean(model: Specification) -> str | None:
@@ -390,13 +390,15 @@ def contrasts(
         varied = next((key for key, own in one.items() if np.ndim(own) and len(own) > 1), "")
         shown += [(f"{varied}: {label}", row) for label, row in zip(table.index.get_level_values(0), table.to_numpy(), strict=True)]
     shown = shown[:MAX_CONTRASTS]
-    with style.panels(ax, ["contrasts"], size=(6.2, max(2.4, 0.3 * len(shown) + 1.2)), single=True) as (ax,):
+    names = [style.shortened(label, LONGEST) for label, _ in shown]
+    size = 4.0 + 0.08 * max([28, *map(len, names)]), max(2.4, 0.3 * len(shown) + 1.2)
+    with style.panels(ax, ["contrasts"], size=size, single=True) as (ax,):
         ax.axvline(0.0, color=style.GREY, linewidth=0.8)
         interval = f"{bands.get('interval', 0.9):.0%} credible interval"
         style.intervals(ax, np.array([row for _, row in shown]), "estimate of the difference", interval)
         what = f"E[{own.column} | x]" if kind == "mean" else f"{own.labels[0]} of {own.column}" if kind == "quantile" else own.axis
         style.dress(ax, f"difference of {what}", "")
-        style.rows(ax, [label for label, _ in shown])
+        style.rows(ax, names)
         style.legend(ax)
         return ax
 

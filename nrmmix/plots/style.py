@@ -239,6 +239,18 @@ def literal(name: str) -> str:
     return printable(name).replace("$", r"\$")
 
 
+def shortened(name: str, most: int) -> str:
+    """A name of so many letters at most, its middle left out.
+
+    Examples
+    --------
+    >>> shortened("a long name", 7), shortened("a name", 7)
+    ('a ...me', 'a name')
+    """
+    half = (most - 3) // 2
+    return name if len(name) <= most else f"{name[:half]}...{name[-half:]}"
+
+
 def _lines(label: str | Sequence[str]) -> str:
     """A label of names from the data, in several lines where it is several."""
     return "\n".join(map(literal, [label] if isinstance(label, str) else label))
