@@ -140,6 +140,23 @@ def test_guided_constructors_keep_what_scikit_learn_asks_for():
     assert NRMMixture(prior="py").get_params()["prior"] == "py" and "draws" in inspect.signature(NRMMixture).parameters
 
 
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda fit, path: fit.tidy(interval=0.5), "tidy() has no argument 'interval'; it takes none."),
+    (lambda fit, path: fit.summary(digits=3), "summary() has no argument 'digits'; it takes none."),
+    (lambda fit, path: fit.report(path, foo=3), "report() has no argument 'foo'; there are path."),
+    (lambda fit, path: fit.diagnostics("mass"), "diagnostics() has no place for 'mass'; it takes none."),
+    (lambda fit, path: fit.loo(3), "loo() has no place for 3; it takes none."),
+    (lambda fit, path: fit.clusters(DATA, 3), "clusters() has no place for 3; there are newdata."),
+    (lambda fit, path: fit.glance(1), "glance() has no place for 1; it takes none."),
+])
+def test_arguments_that_results_do_not_take(fit, tmp_path, call, said):
+    with pytest.raises(TypeError) as caught:
+        call(fit, tmp_path / "a.html")
+    assert str(caught.value) == said
+    with pytest.raises(ValueError, match=r"out must be the name of a file that ends in \.parquet, \.csv, not 3\."):
+        fit.predict(DATA, out=3)
+
+
 # ---- attributes
 
 @pytest.mark.parametrize(("name", "said"), [

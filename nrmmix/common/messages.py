@@ -319,16 +319,20 @@ def guided(function: Callable[P, T]) -> Callable[P, T]:
     """
     signature = inspect.signature(function)
     known = tuple(name for name in signature.parameters if name != "self")
+    kinds = [one.kind for one in signature.parameters.values()]
+    places = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds) - kinds.count(inspect.Parameter.KEYWORD_ONLY)
     if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()):
         raise TypeError(f"{function.__qualname__} takes any keyword; guide what it hands them to.")
     accepted = frozenset(known)
 
     @wraps(function)
     def checked(*given: P.args, **named: P.kwargs) -> T:
+        of = type(given[0]) if given and function.__name__ == "__init__" else function
         for name in named:
             if name not in accepted:
-                of = type(given[0]) if given and function.__name__ == "__init__" else function
                 raise TypeError(f"{of.__name__}() has no argument {name!r}{advice(name, known)}")
+        if len(given) > places:
+            raise TypeError(f"{of.__name__}() has no place for {shown(given[int(places)])}{_all_of(known)}")
         return function(*given, **named)
 
     return checked
@@ -350,7 +354,11 @@ def advice(name: str, known: tuple[str, ...]) -> str:
     near = nearest(name, known)
     if near is not None:
         return f"; did you mean {_option(near) if SHELL.get() else repr(near)}?"
-    return f"; there are {', '.join(map(_option, known) if SHELL.get() else known)}."
+    return _all_of(known)
+
+
+def _all_of(known: tuple[str, ...]) -> str:
+    return f"; there are {', '.join(map(_option, known) if SHELL.get() else known)}." if known else "; it takes none."
 
 
 def _option(argument: str) -> str:
@@ -381,7 +389,6 @@ that they have not seen.
     if of_fits and here in OF_CHAINS and (here == name or not hasattr(thing, here)):
         raise AttributeError(f"{text}; {OF_CHAINS[here]}.")
     if of_fits and name in ATTRIBUTES:
-        said = ATTRIBUTES[name]
         raise AttributeError(f"{text}; {'' if said.startswith('nm.') else '.'}{said}.")
     near = did_you_mean(name, (one for one in {*dir(type(thing)), *vars(thing)} if not one.startswith("_")))
     raise AttributeError(text if near == "." else text + near)

@@ -223,6 +223,7 @@ class Clustered:
             self._partitions[key] = found
         return found
 
+    @guided
     def similarity(self) -> np.ndarray:
         """Posterior probabilities that two rows share a cluster.
 

@@ -101,6 +101,7 @@ class MCMCResult(Saved, Result):
             return 0.0
         return self.run.time_limit or SECONDS
 
+    @guided
     def diagnostics(self) -> pd.DataFrame:
         """Posterior summaries and convergence diagnostics of every label-invariant number among the draws.
 
@@ -123,6 +124,7 @@ class MCMCResult(Saved, Result):
         made = proposals.rows(self.run, self.model.n_obs)
         return found if made.empty else pd.concat([found, made])
 
+    @guided
     def curve_diagnostics(self) -> pd.DataFrame | None:
         """Convergence of what a fit says of the responses: of a density regression curves, of a mixture its density.
 
@@ -152,6 +154,7 @@ class MCMCResult(Saved, Result):
             return None
         return response_diagnostics(Posterior(self.model, self.draws, self.seed))
 
+    @guided
     def proposals(self) -> pd.DataFrame:
         """Return the outcomes of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.
 
@@ -164,6 +167,7 @@ class MCMCResult(Saved, Result):
         """
         return proposals.table(self.run)
 
+    @guided
     def autocorrelation(self, name: str, lags: int = 40) -> pd.DataFrame:
         """Autocorrelation of one quantity within each chain.
 
@@ -269,6 +273,7 @@ class MCMCResult(Saved, Result):
 
         return summary(self)
 
+    @guided
     def tidy(self) -> pd.DataFrame:
         """Label-invariant parameters, one a row.
 
@@ -290,6 +295,7 @@ class MCMCResult(Saved, Result):
 
         return tidy(self)
 
+    @guided
     def glance(self) -> pd.DataFrame:
         """The whole fit in one row: model, sampler, size, number of clusters, fit and convergence.
 
@@ -306,6 +312,7 @@ class MCMCResult(Saved, Result):
 
         return glance(self)
 
+    @guided
     def loo(self) -> LeaveOneOut:
         """Leave-one-out cross-validation by Pareto smoothed importance sampling; see `nrmmix.posterior.leave_one_out`.
 
@@ -344,6 +351,7 @@ class MCMCResult(Saved, Result):
             warn(f"loo: {found.doubts}.")
         return found
 
+    @guided
     def to_datatree(self, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
         """The fit as an xarray DataTree for ArviZ; see `nrmmix.results.datatree.to_datatree`.
 
@@ -356,6 +364,7 @@ class MCMCResult(Saved, Result):
 
         return to_datatree(self, log_likelihood, posterior_predictive)
 
+    @guided
     def to_arviz(self, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
         """The fit as what the ArviZ that is installed works on; see `nrmmix.results.datatree.to_arviz`.
 

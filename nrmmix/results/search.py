@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import count, known_word
+from nrmmix.common.messages import count, guided, known_word
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
 from nrmmix.model.frame.labels import by_size
@@ -94,6 +94,7 @@ class SearchResult(Saved, Result):
         repeated = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in self.draws.items()}
         return Posterior(self.model, Draws(repeated), self.seed)
 
+    @guided
     def partition(
         self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
     ) -> Partition:
@@ -118,6 +119,7 @@ class SearchResult(Saved, Result):
 
         return search_summary(self)
 
+    @guided
     def to_frame(self) -> pd.DataFrame:
         """The internal nodes of the tree, children before parents.
 

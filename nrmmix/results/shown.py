@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+from nrmmix.common.messages import guided
+
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
@@ -54,6 +56,7 @@ class Shown:
 
     _summary: Callable[[], Summary]
 
+    @guided
     def summary(self) -> Summary:
         """Tables of the model, the run, the hyperparameters and the clusters; of chains also a verdict on convergence in words.
 
@@ -111,6 +114,7 @@ class Shown:
         own: Any = self  # a result
         return plot(own, picture, ax, **options)
 
+    @guided
     def report(self, path: Any) -> Path:
         """Write a report as one HTML file that needs nothing else: verdict, summary, pictures, and the code that fits the same again.
 
@@ -146,6 +150,7 @@ class Shown:
 class Saved:
     """Results that can be written to a file and read back."""
 
+    @guided
     def save(self, path: Any) -> Path:
         """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
         from nrmmix.results.saving import save

@@ -87,9 +87,10 @@ def _own(model: Specification) -> Iterator[NewRows]:
 
 
 def _target(out: Any) -> Path:
-    path = Path(out)
-    if path.suffix.lower() not in OUT:
-        raise ValueError(f"out must be the name of a file that ends in {listed(OUT)}, not {str(out)!r}.")
+    given = os.fspath(out) if isinstance(out, os.PathLike) else out
+    if not (isinstance(given, str) and Path(given).suffix.lower() in OUT):
+        raise ValueError(f"out must be the name of a file that ends in {listed(OUT)}, not {given!r}.")
+    path = Path(given)
     files.check(path)
     if path.suffix.lower() == OUT[0]:
         parquet()

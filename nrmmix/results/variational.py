@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import count, one_of
+from nrmmix.common.messages import count, guided, one_of
 from nrmmix.common.seeds import prediction_seed
 from nrmmix.inference.variational.options import VariationalOutcome
 from nrmmix.model.families import Parameter
@@ -85,6 +85,7 @@ class VariationalResult(Saved, Result):
 
     # ---- further rows
 
+    @guided
     def update(self, newdata: Any, *, rng: Any = None, executor: Any = None) -> VariationalResult:
         """A fit of the rows seen, new ones added to those before, which are not gone through again.
 
@@ -194,6 +195,7 @@ class VariationalResult(Saved, Result):
             self._most_probable = self.posterior.most_probable()
         return self._most_probable
 
+    @guided
     def responsibilities(self) -> np.ndarray:
         """Probabilities of the components for each row used.
 
@@ -267,6 +269,7 @@ class VariationalResult(Saved, Result):
             self._partitions[key] = found
         return found
 
+    @guided
     def similarity(self) -> np.ndarray:
         """Probabilities under q that two rows share a component.
 
@@ -300,6 +303,7 @@ class VariationalResult(Saved, Result):
 
         return variational_summary(self)
 
+    @guided
     def glance(self) -> pd.DataFrame:
         """The whole fit in one row: model, method, size, bound and number of clusters.
 
