@@ -23,7 +23,8 @@
 #
 # A method is a name, a move or a list. `"auto"`, the default, is `"split_merge"` for density regression. For mixtures of 500 rows or more,
 # of three responses or more, or with a tied covariance, it is `"tree"`, or `"split_merge"` where trees would take too long or too much
-# memory; for smaller mixtures, and where neither suits, it is `"gibbs"`. `"bhc"` and `"ibhc"` are searches for one partition.
+# memory; for fewer rows of two responses it is `"split_merge"`; for fewer rows of one, and where neither suits, it is `"gibbs"`.
+# `"bhc"` and `"ibhc"` are searches for one partition.
 
 # %%
 from time import process_time

@@ -89,15 +89,18 @@ def choose(model: Specification) -> str:
     For mixtures whose component parameters are integrated out, of 500 rows or more, three responses or more or a tied covariance,
     `"tree"`, and `"split_merge"` where trees do not fit into memory or a family has none, beyond 200,000 rows, and of so many columns that
     trees take long (clusters have more than 300 statistics, as of 24 columns with full covariance, and rows x statistics² are more than
-    1e8); for density regressions by such families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as
-    well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density
-    regressions (benchmarks/motorcycle.py).
+    1e8); for fewer rows of two responses, and for density regressions by such families, `"split_merge"`; `"gibbs"` for all others.  Few
+    rows of one response mix as well by single observations; more can be caught in partitions that these do not lead out of
+    (benchmarks/auto.py), as two groups beside each other that all chains take for one, and so can density regressions
+    (benchmarks/motorcycle.py).  Trees compile longer, and are no better for few rows of two responses.
     """
     names: tuple[str, ...] = ()
     if model.is_regression:
         names = ("split_merge",)
     elif model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES or model.packed.matrices:
         names = ("tree", "split_merge")
+    elif model.frame.response.shape[1] > 1:
+        names = ("split_merge",)
     for name in names:
         if name == "tree" and (model.n_obs > TREES_UP_TO or _is_wide(model)):
             continue  # one tree takes seconds to minutes, which a run of limited time does not have

@@ -157,7 +157,8 @@ worst = (table.max(axis=1) / table.min(axis=1)).round(1)
 #
 # | your data | take | why |
 # |---|---|---|
-# | up to a few hundred rows, one or two columns | `"auto"`, which is Gibbs; where chains disagree, `"split_merge"` | seldom stuck, and sweeps are cheap |
+# | up to a few hundred rows, one column | `"auto"`, which is Gibbs; where chains disagree, `"split_merge"` | seldom stuck, and sweeps are cheap |
+# | up to a few hundred rows, two columns | `"auto"`, which is `"split_merge"` | as fast as Gibbs, which may take two groups beside each other for one in all chains |
 # | more rows or columns, groups that stand apart | `"auto"`, which is `"tree"` | splits and merges that are accepted; exact |
 # | a bad start, many dimensions, thousands of rows | `[nm.Permutation(order="projection", beam=1e-32), nm.SplitMerge(), nm.Gibbs()]` | climbs in seconds; searches while tuning, exact after it |
 # | 200,000 rows and more | `"auto"`, which is split-merge; or [variational inference](../variational.md) | a guide tree takes minutes |
