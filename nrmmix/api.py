@@ -133,8 +133,8 @@ class Model(Specification):
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
             whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
             that does not suit (trees too large for memory, so many columns that they take long, families without an entry `combine`); for
-            fewer rows of two responses, and for density regressions by such families, `"split_merge"`; else `"gibbs"`.  It is never variational inference, but says where that
-            is worth a thought: for density regressions of 20,000 rows and more.
+            fewer rows of two responses, and for density regressions by such families, `"split_merge"`; else `"gibbs"`.  It is never
+            variational inference, but says where that is worth a thought: for density regressions of 20,000 rows and more.
             `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (when it is
             over, a tree that is not finished is given up) and refuse what belongs to chains.
         draws : int or "auto", default "auto"
