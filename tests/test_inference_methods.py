@@ -215,7 +215,7 @@ def test_proposals_are_reported(model):
     assert rows[["ess", "rhat", "iact"]].isna().all(axis=None)
     text = fit.summary().as_text()
     assert "split_merge" in text and "Log ratio" in text and "Skipped" in text
-    assert "Log ratio" not in model.fit(**RUN).summary().as_text()
+    assert "Log ratio" not in model.fit("gibbs", **RUN).summary().as_text()
 
 
 def test_an_interrupted_list_goes_on_where_it_stopped(model):

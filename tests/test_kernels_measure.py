@@ -449,7 +449,7 @@ def test_updates_leave_every_cache_fresh(name):
     data, state = density_point(name)
     updates = update_addresses(model)
     sampled = {name.split("_")[0] for name in model.sampled}  # one update for all widths
-    assert len(updates) == (3 if model.is_regression else 1) + len(sampled)
+    assert len({*updates.tolist()}) == (2 if model.is_regression else 1) + len(sampled)  # some of them are called twice
     rng = np.random.default_rng(5)
     for _ in range(50):
         for address in updates:

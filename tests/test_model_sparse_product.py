@@ -493,7 +493,7 @@ def test_every_random_measure(prior, table):
 
 @pytest.mark.parametrize("method", by_turns(["gibbs", "split_merge", "slice", "tree", "sngp"]))
 def test_methods_that_suit(method, table):
-    fit = nm.Model("y ~ x + g", table).fit(method, **RUN)
+    fit = nm.Model("y ~ x + g", table).fit(method, **RUN | {"draws": 60, "tune": 60})
     assert np.isfinite(fit.draws["log_joint"]).all() and len(np.unique(fit.draws.flat("labels"), axis=0)) > 1
 
 

@@ -79,7 +79,7 @@ def test_cdf_and_quantiles_are_those_of_the_marginal_density(regression):
 
 def test_marginal_equals_the_model_of_one_response(data):
     """Data in one cluster: the marginal of a normal-Wishart component is that with d - 1 degrees of freedom less."""
-    run = {"init": "one", "draws": 1, "tune": 0, "chains": 1, "rng": 1}
+    run = {"method": "gibbs", "init": "one", "draws": 1, "tune": 0, "chains": 1, "rng": 1}
     scale = np.array([[0.5, 20.0], [20.0, 4e6]])
     prior = nm.DirichletProcess(1e-9)
     both = nm.Model(data=data[["small", "large"]], prior=prior, family=nm.Gaussian(m=[0, 8000], r=0.1, nu=4, scale=scale)).fit(**run)

@@ -180,4 +180,4 @@ def test_quantiles_are_where_the_distribution_function_has_their_probability():
     for x in (10.0, 20.0):
         at = fit.predict({"times_ms": [x]}, kind="quantile", q=q, draws=5)["estimate"].to_numpy()
         p = fit.predict({"times_ms": [x]}, kind="cdf", at=at, draws=5)["estimate"].to_numpy()
-        assert np.abs(np.log(p / q * (1 - q) / (1 - p))).max() < 0.005
+        assert np.abs(np.log(p / q * (1 - q) / (1 - p))).max() < 0.02

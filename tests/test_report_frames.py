@@ -69,7 +69,7 @@ def test_glance_is_one_row(mixture, regression):
     assert len(table) == 1
     row = table.iloc[0]
     assert dict(row[:8]) == {
-        "formula": FORMULA, "prior": "NGGP(mass ~ Gamma(1, 1), sigma = 0.2)", "family": "Gaussian", "method": "gibbs", "n_obs": 200,
+        "formula": FORMULA, "prior": "NGGP(mass ~ Gamma(1, 1), sigma = 0.2)", "family": "Gaussian", "method": "split_merge", "n_obs": 200,
         "n_responses": 2, "n_chains": 2, "n_draws": 40,
     }
     assert row["n_clusters"] == mixture.draws["n_clusters"].mean() and row["log_joint"] == mixture.draws["log_joint"].mean()

@@ -189,11 +189,11 @@ def _misread(name: str, known: Sequence[str]) -> str:
 
 
 def are_values(names: Sequence[str]) -> bool:
-    """Whether half of some names, or more, are numbers, fractions among them: whole ones alone may be meant as names.
+    """Whether more than half of some names are numbers, fractions among them: whole ones alone may be meant as names.
 
     Examples
     --------
-    >>> are_values(["0.5", "a"]), are_values(["2020", "2021"]), are_values(["x", "y"])
+    >>> are_values(["0.5", "2", "a"]), are_values(["2020", "2021"]), are_values(["x", "y"])
     (True, False, False)
     """
     numbers = []
@@ -202,7 +202,7 @@ def are_values(names: Sequence[str]) -> bool:
             numbers.append(float(name))
         except (ValueError, OverflowError):
             continue
-    return 2 * len(numbers) >= len(names) and not all(one.is_integer() for one in numbers)
+    return 2 * len(numbers) > len(names) and not all(one.is_integer() for one in numbers)
 
 
 def _slips(a: str, b: str) -> int:
