@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,15 @@ def _text(X: Any) -> str:
     return ""
 
 
+@contextmanager
+def _text_named(X: Any) -> Iterator[None]:
+    """Within the block, let an error about values say which column of X holds text, where one does."""
+    try:
+        yield
+    except ValueError as error:
+        raise (ValueError(why) if (why := _text(X)) else error) from None
+
+
 class _Estimator(BaseEstimator):
     """Base of both estimators."""
 
@@ -119,15 +129,11 @@ class _Estimator(BaseEstimator):
         if HAS_SKLEARN:
             how: dict[str, Any] = {"reset": reset, "ensure_min_samples": 2 if reset else 1, "dtype": np.float64}
             how |= {} if y is None else {"y": y, "multi_output": True, "y_numeric": True}
-            try:
+            with _text_named(X):
                 return validate_data(self, X, **how)
-            except ValueError as error:
-                raise (ValueError(why) if (why := _text(X)) else error) from None
         names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
-        try:
+        with _text_named(X):
             X = self._checked(X, "X", reset)
-        except ValueError as error:
-            raise (ValueError(why) if (why := _text(X)) else error) from None
         if reset:
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
