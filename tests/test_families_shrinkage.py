@@ -8,6 +8,9 @@ import pytest
 from support.cover import by_turns
 
 import nrmmix as nm
+from nrmmix.kernels import chain
+from nrmmix.kernels.core.clusters import marginal_column
+from nrmmix.model.pack import arrays_of
 
 RUN = {"draws": 60, "tune": 60, "chains": 2, "rng": 1, "cores": 1}
 
@@ -200,13 +203,36 @@ def test_levels_have_one_shrinkage_and_are_not_scaled():
     assert frame.input_names[:7] == ("Intercept", *(f"g[T.l{one:03d}]" for one in range(1, 6)), "h[T.v]")
     assert frame.input_groups == (0, 1, 1, 1, 1, 1, 6, 7, 8)
     assert "one for all levels of a factor" in str(model) and "one for all levels" not in str(nm.Model("y ~ x + h", data))
-    np.testing.assert_array_equal(np.diag(model.family.factor)[1:6], 1.0)
+    precision = model.family.factor[1:6, 1:6].T @ model.family.factor[1:6, 1:6]
+    np.testing.assert_allclose(precision, 2.0 * (np.eye(5) - 1 / 6), atol=1e-12)  # differences of two levels have variance 1
     assert np.diag(model.family.factor)[6] == pytest.approx(frame.inputs[:, 6].std(ddof=1))
     fit = model.fit(draws=40, tune=200, chains=2, rng=1)
     drawn = fit.draws["shrinkage"]
     assert drawn.shape[-1] == 9 and not np.ptp(drawn[..., 1:6], axis=-1).any() and np.ptp(drawn[..., 1]) > 0
     new = pd.DataFrame({"x": 0.5, "g": sorted(set(data["g"])), "h": "u"})
     assert np.abs(np.diff(fit.predict(new, rng=1)["estimate"]) - 2.0).max() < 1.0
+
+
+DESIGNS = (
+    "1 + x + {}", "1 + {} + {}:h", "1 + h:{}", "1 + h + {}:h", "1 + x + {} + x:{}", "1 + x:{}", "1 + x + h + x:h", "1 + x + h:{}:x",
+    "1 + bs(x, df=4) + {} + {}:bs(x, df=4)",
+)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("coding", ["g", "C(g, Sum)", "C(g, Helmert)", "C(g, Treatment('l002'))"])
+def test_answers_do_not_depend_on_the_names_of_levels_nor_on_their_coding(design, coding):
+    def of(data, coding):
+        terms = design.format(*[coding] * design.count("{}"))
+        model = nm.Model("y ~ x + g + h", data, family=nm.Regression(terms))
+        arrays, state = arrays_of(model, 2)
+        chain.start(arrays, state, np.zeros(len(data), np.int64))
+        return np.append(arrays.log_prior_predictive, marginal_column(arrays, state.stat, 0))
+
+    data = leveled(40)
+    new = {f"l{a:03d}": f"l{b:03d}" for a, b in enumerate([5, 2, 0, 1, 4, 3])}
+    renamed = data.assign(g=data["g"].map(new), h=data["h"].map({"u": "v", "v": "u"}))
+    np.testing.assert_allclose(of(renamed, coding), of(data, "g"), rtol=1e-9)
 
 
 def test_interactions_of_factors_have_a_shrinkage_of_their_own():

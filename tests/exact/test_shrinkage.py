@@ -36,13 +36,14 @@ LAW, OTHER = nm.Gamma(0.5, 0.5), nm.Gamma(0.75, 0.05)  # of shrinkage: that of "
 class Reference:
     """Joint of a block of rows with two logs of shrinkage and log noise scales of d responses, on a grid of all of these.
 
-    One shrinkage is that of the intercept, the other that of x, or of all columns of the factor g, which are centred but not scaled.
+    One shrinkage is that of the intercept, the other that of x, or of all levels of the factor g: their effects are independent, less their
+    mean, and differences of two have the variance 1 / shrinkage.
     """
 
     def __init__(self, responses, step=0.5, lo=-16.0, hi=4.5, design="1 + x", law=LAW):
         numbers = DATA.drop(columns="g")
         standard = (numbers - numbers.mean()) / numbers.std(ddof=1)
-        levels = np.column_stack([DATA["g"] == level for level in "bc"]).astype(float)
+        levels = np.column_stack([DATA["g"] == level for level in "abc"]) @ (np.eye(3) - 1 / 3) / math.sqrt(2.0)
         self.Z = np.column_stack([np.ones(N), standard["x"] if design == "1 + x" else levels - levels.mean(axis=0)])
         self.Y = standard[responses].to_numpy()
         d = self.d = len(responses)
@@ -207,7 +208,7 @@ def test_conditional_law_given_the_partition(responses, labels, design, law):
         np.testing.assert_array_equal(kept[:8, : max(labels) + 1], state.stat[:8, : max(labels) + 1])
     reference = Reference(responses, 0.5 if len(responses) == 1 else 0.75, hi=4.5 if law == LAW else 6.5, design=design, law=law)
     means, of_logs = reference.means(reference.log_prior + sum(map(reference.of_block, blocks_of(labels))))
-    drawn, q = np.array(drawn), reference.Z.shape[1]
+    drawn, q = np.array(drawn), len(model.family.factor)
     drawn = np.delete(drawn, range(2, q), axis=2)  # that of all levels, in every column
     for j in range(drawn.shape[2]):
         assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4

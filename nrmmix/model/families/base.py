@@ -22,6 +22,7 @@ from nrmmix.common.messages import positive, row_name
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential.base import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.columns.exchangeable import Coding
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
@@ -156,6 +157,7 @@ class Family:
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
     input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
     input_groups: tuple[int, ...] = field(default=(), init=False, repr=False)  # of each the first column of its term, if it has categories
+    input_coding: Coding | None = field(default=None, init=False, repr=False)  # of levels of factors, where these may be inputs
     is_streamed: bool = field(default=False, init=False, repr=False)  # set where rows that `pack` sees are few of many, or change
     role: ClassVar[str] = "family"
     reads: ClassVar[str] = "numbers"

@@ -15,6 +15,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Packed, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.frame.columns.exchangeable import Coding
 from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.streaming import StreamedFrame
@@ -196,7 +197,8 @@ class Blocks:
                     "nm.Poisson() have."
                 )
             names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
-            family = family.with_values(input_names=names_of_inputs, input_groups=groups)
+            coding = Coding(*(values[np.ix_(own, own)] for values in frame.input_coding)) if len(own) else None
+            family = family.with_values(input_names=names_of_inputs, input_groups=groups, input_coding=coding)
             if isinstance(frame, StreamedFrame) and not frame.has_first:
                 resolved = family.resolve_from(frame.summary(columns, own), names, levels)
             elif frame.weight is None:

@@ -140,7 +140,9 @@ class Hurdle(Family):
         d = len(names)
         at = one_each("Hurdle", "at", self.at, d, "responses")
         a, b = (one_each("Hurdle", name, getattr(self, name), d, "responses") for name in ("a", "b"))
-        family = _by_response(self.family, names).with_values(input_names=self.input_names, input_groups=self.input_groups)
+        family = _by_response(self.family, names).with_values(
+            input_names=self.input_names, input_groups=self.input_groups, input_coding=self.input_coding
+        )
         if self.points is None:
             _check_points(summary, names, at)
         points = Bernoulli(a, b).with_values(a=a, b=b, names=names)

@@ -13,6 +13,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MAX_NU, Observed, RowError, check_variances, none_or_positive, numbers, positive_definite, shaped
 from nrmmix.model.families.form import FormFamily
 from nrmmix.model.families.linear import SHRINKAGE, Linear, OneResponse, SeveralResponses
+from nrmmix.model.frame.columns.exchangeable import Coding
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels
 from nrmmix.model.frame.unusual import far_cells, without_far
@@ -41,8 +42,10 @@ class Regression(FormFamily):
     and the columns but the intercept are centred and divided by their standard deviations, b = 0, precision = diag(shrinkage) and
     scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2), or the law that is given, and noise_scale_k ~ Gamma(1/2, rate 1),
     of all components.
-    Columns that code the levels of one factor have one shrinkage together and are only centred, so that effects of levels are random
-    effects, whose spread is learnt; those of an interaction of a factor and a number likewise, divided by their largest value.
+    Columns that code the levels of one factor have one shrinkage together and are only centred.  Effects of levels are random effects,
+    whose spread is learnt: 1/shrinkage_j is the prior variance of the difference of any two, so that it does not matter which level comes
+    first, nor how levels are coded.  Slopes in an interaction of a factor and a number are likewise, the columns divided by their largest
+    value; the coefficient of the number itself that is shrunk is there the mean of the slopes of all levels.
 
     The conjugate prior is normal-inverse-gamma, of several responses matrix-normal-Wishart.
 
@@ -159,7 +162,7 @@ class Regression(FormFamily):
         columns = self.input_names or tuple(f"x{a + 1}" for a in range(q))
         nu = self._degrees(d)
         if self.shrinkage is not None:
-            form = _standardised(y, names, inputs, columns, nu, np.array(self.input_groups or range(q), dtype=np.int64), self._law)
+            form = _standardised(y, names, inputs, columns, nu, self._groups_of(q), self._coding_of(q), self._law)
             return self.with_values(names=names, input_names=columns, nu=nu, form=form)
         usual = y[~far_cells(y).any(axis=1)]
         scale = self._scale(usual, names, nu)
@@ -191,9 +194,9 @@ class Regression(FormFamily):
             )
         variances = usual.variances()
         check_variances("Regression", names, variances)
-        groups = np.array(self.input_groups or range(len(columns)), dtype=np.int64)
+        groups = self._groups_of(len(columns))
         constant, level = np.eye(len(columns))[0] / mean[0], usual.means()
-        factor = _scales(mean, spread, lambda own: usual.largest_inputs()[own].max(), groups)
+        factor = _scales(mean, spread, lambda own: usual.largest_inputs()[own].max(), self._coding_of(len(columns)))
         one = summary.d == 1
         b = level[0] * constant if one else np.outer(constant, level)
         kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
@@ -210,6 +213,13 @@ class Regression(FormFamily):
     def _law(self) -> Gamma:
         """Law of each shrinkage that is drawn."""
         return self.shrinkage if isinstance(self.shrinkage, Gamma) else SHRINKAGE
+
+    def _groups_of(self, q: int) -> np.ndarray:
+        """(q,) of each column the first of those that have one shrinkage."""
+        return np.array(self.input_groups or range(q), dtype=np.int64)
+
+    def _coding_of(self, q: int) -> Coding:
+        return Coding.without_levels(q) if self.input_coding is None else self.input_coding
 
     def _degrees(self, d: int) -> float:
         nu = float(NU + d - 1 if self.nu is None else self.nu)
@@ -302,7 +312,7 @@ def _form(
 
 def _standardised(
     y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float, groups: np.ndarray,
-    law: Gamma,
+    coding: Coding, law: Gamma,
 ) -> Linear:
     """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first.
 
@@ -316,7 +326,7 @@ def _standardised(
     mean = inputs.mean(axis=0) if whole else np.nanmean(usual, axis=0)
     with np.errstate(over="ignore"):
         spread = inputs.std(axis=0, ddof=1) if whole else np.nanstd(usual, axis=0, ddof=1)
-    factor = _scales(mean, spread, lambda own: np.nanmax(np.abs(usual[:, own])), groups)
+    factor = _scales(mean, spread, lambda own: np.nanmax(np.abs(usual[:, own])), coding)
     constant = np.eye(q)[0] / mean[0] if _has_intercept(mean, spread) else _constant(inputs)
     start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
     scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
@@ -328,7 +338,7 @@ def _has_intercept(mean: np.ndarray, spread: np.ndarray) -> bool:
     return bool(len(mean) > 0 and mean[0] != 0.0 and spread[0] <= COLLINEAR * abs(mean[0]))
 
 
-def _scales(mean: np.ndarray, spread: np.ndarray, largest: Callable[[np.ndarray], float], groups: np.ndarray) -> np.ndarray:
+def _scales(mean: np.ndarray, spread: np.ndarray, largest: Callable[[np.ndarray], float], coding: Coding) -> np.ndarray:
     """Factor (q, q) by which columns are standardised; `largest` gives the largest absolute value of some columns."""
     intercept = _has_intercept(mean, spread)
     if intercept:
@@ -336,9 +346,11 @@ def _scales(mean: np.ndarray, spread: np.ndarray, largest: Callable[[np.ndarray]
         unit[0] = mean[0]
     else:
         unit = np.hypot(mean, spread)
-    for first in np.flatnonzero(np.bincount(groups, minlength=len(mean)) > 1):
-        unit[groups == first] = largest(groups == first)
-    factor = np.diag(np.where(unit == 0.0, 1.0, unit))
+    measured = coding.measured_by.any(axis=1)
+    for by in np.unique(coding.measured_by[measured], axis=0):
+        unit[(coding.measured_by == by).all(axis=1)] = largest(by)
+    factor = np.where(unit == 0.0, 1.0, unit)[:, None] * coding.root
+    factor[~measured] /= np.diag(coding.root)[~measured, None]
     if intercept:
         factor[0, 1:] = mean[1:]
     return factor

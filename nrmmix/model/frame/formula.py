@@ -25,6 +25,7 @@ from nrmmix.common.names import bare
 from nrmmix.model.frame import arrays, syntax, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
+from nrmmix.model.frame.columns.exchangeable import Coding, exchangeable, together
 from nrmmix.model.frame.columns.levels import Sum, Treatment, cells_of, check_texts
 from nrmmix.model.frame.columns.weights import are_counts, copies, quantiles
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
@@ -355,6 +356,11 @@ class ModelFrame:
     def input_groups(self) -> tuple[int, ...]:
         """First column in the design that codes the same term of categories as each input; of all others their own."""
         return tuple(first for part in self.parts_of_inputs for first in part.groups_of_names)
+
+    @property
+    def input_coding(self) -> Coding:
+        """Prior of the inputs' coefficients in which levels of factors are alike."""
+        return together([exchangeable(part.design) for part in self.parts_of_inputs])
 
     @property
     def is_category(self) -> np.ndarray:
