@@ -391,6 +391,21 @@ def test_summaries_say_what_a_fit_expects_where_no_value_is():
     assert "has no value" not in said("log(y) ~ 1", {"y": skewed}) + said("eruptions_min ~ 1", nm.datasets.load_faithful())
 
 
+def test_summaries_say_what_a_fit_of_times_expects_below_0():
+    rng = np.random.default_rng(1)
+    time, end = np.round(300 * rng.weibull(0.8, 120)) + 1, np.round(rng.uniform(50, 900, 120))
+    days = np.minimum(time, end)
+    data = {"days to it": days, "seen": (time <= end) * 1, "zeros": days - days.min()}
+
+    def said(formula):
+        return " ".join(nm.fit(formula, data, **RUN | {"draws": 100, "tune": 100}).summary().as_text().split())
+
+    words = r"'days to it' has no value below 0, where the fit expects \d%: Surv\(log\(Q\('days to it'\)\), seen\) on the left"
+    assert re.search(words, said("Surv(Q('days to it'), seen) ~ 1"))
+    assert "has no value" not in said("Surv(log(Q('days to it')), seen) ~ 1")
+    assert (text := said("Surv(zeros, seen) ~ 1")).count("below 0, where") == 1 and "log(" not in text  # of 0 there is none
+
+
 def test_summaries_of_given_priors_and_of_weights_say_nothing_of_widths():
     y = np.tile([-2.0, -1.0, 0.0, 1.0, 2.5], 8)
     given = nm.fit("y ~ 1", {"y": y}, family=nm.Gaussian(m=0.0, scale=1000.0, r=0.1), method="vb", rng=1)
