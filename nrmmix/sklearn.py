@@ -416,7 +416,8 @@ class NRMRegressor(RegressorMixin, _Estimator):
         data = table.assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))
         family = self.family if self.family is not None else _design(table[used])
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*point masses", UserWarning)  # whole numbers are responses of regressors too
+            if (y == np.floor(y)).all():  # whole numbers are responses of regressors too
+                warnings.filterwarnings("ignore", ".*point masses", UserWarning)
             model = Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None, weights=weight)
         self.result_, self._flat = self._run(model), flat
         return self

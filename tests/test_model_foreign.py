@@ -80,6 +80,8 @@ def test_powers_of_one_term_are_no_silence(formula, said):
 @pytest.mark.parametrize(("formula", "said"), [
     ("y ~ x:x", "x:x is x in a formula, where products are of different terms; write I(x**2), or x once."),
     ("y ~ z + x*x", "write I(x**2), or x once."),
+    ("y ~ x:z:x", "x:z:x has x twice in a formula, where products are of different terms; leave one out, or write I(x**2) for its square."),
+    ("y ~ (x - 1)**2", "(x - 1)**2 is x - 1 in a formula, where powers are of sums; write I((x - 1)**2)."),
     ("y ~ log(x)*log(x)", "write I(log(x)**2), or log(x) once."), ("y ~ Q('a b'):Q('a b')", "write I(Q('a b')**2), or Q('a b') once."),
 ])
 def test_products_of_a_term_with_itself_are_no_silence(formula, said):

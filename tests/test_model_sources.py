@@ -94,6 +94,21 @@ def test_arrays(kind, folder):
     same_rows(nm.Model("y3 ~ 1", data), nm.Model("y3 ~ 1", {"y3": TABLE["c"]}))
 
 
+def test_parquet_with_an_index_that_has_a_name(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"z": rng.normal(size=60), "w": rng.normal(size=60), "x": np.arange(60.0)})
+    path, plain = str(tmp_path / "named.parquet"), str(tmp_path / "plain.parquet")
+    table.set_index("x").to_parquet(path)
+    table.to_parquet(plain)
+    for formula in ("z ~ x", "z ~ ."):
+        named, same = (nm.fit(formula, file, method="memoized_vb", rng=1) for file in (path, plain))
+        assert named.elbo == pytest.approx(same.elbo)
+    assert nm.fit("z ~ x", path, draws=2, tune=2, chains=1, rng=1).model.frame.covariate_names == ("x",)
+    (tmp_path / "bad.parquet").write_text("abcde")
+    with pytest.raises(ValueError, match=r"bad\.parquet' cannot be read as Parquet"):
+        nm.fit("z ~ x", str(tmp_path / "bad.parquet"))
+
+
 def test_a_folder_of_parquet(folder):
     for i, part in enumerate(np.array_split(np.arange(N), 3)):
         parquet(TABLE.iloc[part], folder / "parts" / f"{i}.parquet")

@@ -222,6 +222,32 @@ def test_families_with_point_masses_are_not_told_of_them():
     assert not said("y ~ 1", {"y": y}, family=nm.Hurdle(nm.Gaussian()))[1] and said("y ~ 1", {"y": y}, family=nm.Gaussian())[1]
 
 
+def test_codes_among_censored_times_are_named():
+    time, seen = np.r_[np.random.default_rng(0).exponential(5, 100), [9999.0] * 5], np.r_[np.ones(100), np.zeros(5)]
+    for formula, data in (
+        ("Surv(t, e) ~ 1", {"t": time, "e": seen}), ("interval(t, u) ~ 1", {"t": time, "u": np.where(seen == 1, time, np.inf)}),
+    ):
+        with pytest.warns(UserWarning, match=r"5 of 105 values .* all of them 9999: a code for missing\?"):
+            nm.Model(formula, data)
+    nm.Model("Surv(t, e) ~ 1", {"t": np.minimum(time, 20.0), "e": seen})
+
+
+def test_point_masses_beside_that_of_a_hurdle():
+    rng = np.random.default_rng(0)
+    one, two = np.r_[np.zeros(200), rng.gamma(2, 2, 200)], np.r_[np.zeros(200), np.full(100, 9.0), rng.gamma(2, 2, 100)]
+    hurdle = nm.Hurdle(nm.Gaussian())
+    nm.Model("y ~ 1", {"y": one}, family=hurdle)
+    nm.Model("y ~ 1", {"y": np.where(np.arange(600) < 450, 0.0, rng.choice([1.0, 2.0, 3.0, 7.0, 12.0], 600))}, family=hurdle)
+    for y, family, words in (
+        (one, None, r"200 of 400 .* exactly 0: .*nm.Hurdle\(nm.Gaussian\(\), at=0.0\) suits"),
+        (-one, None, r"nm.Hurdle\(nm.Gaussian\(\), at=0.0\) suits.* y < 0"),
+        (two, None, r"exactly 0 \(200\) or 9 \(100\): .*A hurdle has one point: .*nm.Categorical\(\)"),
+        (two, hurdle, r"100 of 200 .* exactly 9: .*A hurdle has one point"),
+    ):
+        with pytest.warns(UserWarning, match=words):
+            nm.Model("y ~ 1", {"y": y}, family=family)
+
+
 def test_ties_of_censored_responses_are_for_families_that_take_them():
     table = {"t": np.repeat(np.arange(1.0, 9.0), 40), "e": np.tile([0, 1], 160), "x": rng.normal(size=320)}
     _, (message,) = said("Surv(t, e) ~ x", table)

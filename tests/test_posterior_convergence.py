@@ -47,6 +47,14 @@ def test_partitions_that_never_change(partitions, never, one_start, text):
     assert (text in found) if text else found == ""
 
 
+def test_rows_that_are_alone_throughout_are_an_objection_where_chains_start_as_they_are_told():
+    alone = draws_of([range(12)] * 2)
+    assert "each row is alone in every draw" in unmoved(alone, False, False, True)
+    assert unmoved(alone, False, False, False) == unmoved(draws_of([range(5)] * 2), False, False, True) == ""
+    joined = [0, *range(11)]
+    assert unmoved(draws_of([joined, joined]), False, False, True) == ""
+
+
 def test_a_partition_that_changes_or_few_draws_are_no_objection():
     labels = np.tile(np.array([0, 0, 1], np.int32), (2, 100, 1))
     labels[1, 7] = [0, 1, 1]

@@ -328,3 +328,12 @@ def test_models_and_fits_can_be_pickled_and_shown():
     assert again.predict({"eruptions_min": [3.0]}, rng=1).equals(fit.predict({"eruptions_min": [3.0]}, rng=1))
     assert fit.model._repr_html_().startswith("<pre>Kernel-NRM")
     assert "&lt;b&gt;" in nm.Model(data={"<b>": X[:, 0]})._repr_html_(), "names are escaped"
+
+
+def test_point_masses_of_a_response_are_said_unless_it_is_whole_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 1))
+    run = {"draws": 5, "tune": 5, "chains": 1, "random_state": 1}
+    with pytest.warns(UserWarning, match="are exactly 0: a continuous family has no point masses"):
+        NRMRegressor(**run).fit(X, np.where(rng.random(200) < 0.7, 0.0, rng.gamma(2, 2, 200)))
+    NRMRegressor(**run).fit(X, rng.integers(0, 3, 200))

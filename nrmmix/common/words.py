@@ -19,6 +19,7 @@ def _by_word(table: dict[str, M]) -> dict[str, M]:
 
 _MASS = "the total mass is that of the prior: nm.DirichletProcess(mass)"
 _COUNT_OF_CLUSTERS = "the number of components: nm.FiniteMixture(components); of other priors it is inferred"
+_WEIGHTS = ("", "how often a row counts is said where rows are: nm.fit(..., weights=), of an estimator .fit(X, sample_weight=)")
 _CENSORED = "of censored responses the formula is Surv(time, event) ~ x"
 _EXPOSURE = 'of counts nm.Poisson(exposure="column"), the exposure and not its logarithm'
 
@@ -84,10 +85,10 @@ ARGUMENTS: dict[str, Meaning] = _by_word({
     # ---- data
     "df dataset X frame table x": (("data", "a DataFrame"), ("newdata", "a DataFrame")),
     "subset": (("data", 'the rows that are wanted, data[data["x"] > 0]'), ("newdata", "the rows that are wanted")),
-    "weight sample_weight sample_weights case_weights freq fweights frequencies counts": (
-        ("weights", "how often a row counts: a column or an array"), ("sample_weight", "how often a row counts"),
+    "weight wts sample_weight sample_weights case_weights freq fweights frequencies counts": (
+        ("weights", "how often a row counts: a column or an array"), ("sample_weight", "how often a row counts"), _WEIGHTS,
     ),
-    "weights": (("sample_weight", "how often a row counts"),),
+    "weights": (("sample_weight", "how often a row counts"), _WEIGHTS),
     "offset exposure offsets": (("exposure", "a column"), ("family", _EXPOSURE), ("", _EXPOSURE)),
     "censored cens censoring event status truncated lower_bound upper_bound": (("formula", _CENSORED), ("", _CENSORED)),
     "groups group id cluster_id random random_effects": (
@@ -116,7 +117,8 @@ ARGUMENTS: dict[str, Meaning] = _by_word({
         ("sigma", "the discount, or index of stability"), ("prior", "the prior: nm.DirichletProcess(mass), nm.PitmanYor(mass, sigma), ..."),
     ),
     "covariance covariance_type cov cov_type covariance_structure model_name modelName": (
-        ("covariance", '"full" or "diagonal"'), ("family", '"full" or "diagonal" covariances: nm.Gaussian("diagonal")'),
+        ("covariance", '"full", "diagonal", "spherical" or "tied"'),
+        ("family", '"full", "diagonal", "spherical" or "tied" covariances: nm.Gaussian("diagonal")'),
     ),
     "reg_covar covariance_prior mean_prior mean_precision_prior degrees_of_freedom_prior hyper hyperprior hyperparameters hyperpriors "
     "prior_params prior_parameters": (("family", "whose arguments are its prior: nm.Gaussian(m=, r=, nu=, scale=)"),),

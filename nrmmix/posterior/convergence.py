@@ -22,6 +22,7 @@ ESS_GOOD, ESS_BAD = 400, 100
 LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
 DENSITY = "log density"  # how rows of the diagnostics of a density begin
 WARN_FROM = 100  # draws a chain; nobody takes fewer for a result
+ROWS_ALONE = 10  # rows, from which on it is strange that each is a cluster in every draw
 ALONE = "Whether other chains would agree is not known: there is one; use chains=4."
 TOGETHER = "All chains have started from one partition: leave init= out to see whether others come to the same."
 ELSEWHERE = "Start elsewhere (init=), or with other moves (method=)."
@@ -69,17 +70,20 @@ class Evidence(NamedTuple):
         return self.by_itself and not self.interrupted
 
 
-def unmoved(draws: Draws, never: bool, one_start: bool) -> str:
+def unmoved(draws: Draws, never: bool, one_start: bool, init_given: bool = False) -> str:
     """Say what speaks against partitions that no draw of any chain changes; empty if nothing does, or too few were drawn to tell.
 
     Where every chain has come to the same one they agree.  It says nothing that they do if no label has changed since the start (`never`)
-    and all have started there (`one_start`), and partitions that differ from chain to chain are each where a chain is caught.
+    and all have started there (`one_start`), and partitions that differ from chain to chain are each where a chain is caught.  Nor does it
+    if each row is alone and chains have not started from few clusters too, as they do unless their start is given (`init_given`).
     """
     labels = draws["labels"] if "labels" in draws else None
     if draws.n_draws < WARN_FROM or (labels is not None and (labels.shape[-1] == 1 or not (labels == labels[:, :1]).all())):
         return ""
     if labels is not None and not (labels[0, 0] == labels[:, 0]).all():
         return f"Do not trust the partition: chains keep different ones, and no move has changed them since tuning. {ELSEWHERE}"
+    if labels is not None and init_given and labels.shape[-1] >= ROWS_ALONE and len(np.unique(labels[0, 0])) == labels.shape[-1]:
+        return f"Do not trust the partition: each row is alone in every draw, and no chain has come from few clusters. {ELSEWHERE}"
     if never and one_start:
         return f"Do not trust the partition: all chains have started from it, and no move has changed it. {ELSEWHERE}"
     if draws.n_chains == 1 and labels is not None:

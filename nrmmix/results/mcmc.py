@@ -86,7 +86,8 @@ class MCMCResult(Saved, Result):
     @property
     def evidence(self) -> Evidence:
         """Return the evidence for a verdict on the chains, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
-        still = unmoved(self.draws, self.moved == 0, self.run.one_start) if self.checkpoints and self.model.n_obs > 1 else ""
+        looked_at = bool(self.checkpoints) and self.model.n_obs > 1
+        still = unmoved(self.draws, self.moved == 0, self.run.one_start, self.run.init_given) if looked_at else ""
         objections = (still, proposals.skip_warning(self.run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,

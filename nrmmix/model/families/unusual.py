@@ -14,7 +14,17 @@ from nrmmix.model.frame.columns.censoring import CensoredPart
 from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.frame.streaming import StreamedFrame
-from nrmmix.model.frame.unusual import ENOUGH, FarValues, counted, fences_of, may_be_copies, warn_of_copies, warn_of_far, warn_of_ties
+from nrmmix.model.frame.unusual import (
+    CODES,
+    ENOUGH,
+    FarValues,
+    counted,
+    fences_of,
+    may_be_copies,
+    warn_of_copies,
+    warn_of_far,
+    warn_of_ties,
+)
 
 RESPONSE, INPUT, COVARIATE = range(3)  # sides of a frame; a place is a side and the number of a column there
 MAX_LEVELS = 0.5  # levels of a covariate for each row, beyond which it may be the name of the row
@@ -32,11 +42,13 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     continuous: dict[str, tuple[int, int]] = {}
     numbers: dict[str, tuple[int, int]] = {}
     inputs: dict[str, tuple[int, int]] = {}
+    expected: dict[str, tuple[float, ...]] = {}  # values at which a family has a point mass itself
     for block in blocks.blocks:
         for j in block.columns if block.family.reads in ("numbers", "counts") else ():
             numbers[frame.response_names[j]] = RESPONSE, j
-            if block.family.reads == "numbers" and not block.family.point_masses:
+            if block.family.reads == "numbers":
                 continuous[frame.response_names[j]] = RESPONSE, j
+                expected[frame.response_names[j]] = block.family.point_masses
         if isinstance(block.family, Regression):
             inputs |= {frame.input_names[a]: (INPUT, a) for a in block.inputs}
     if frame.covariates is not None:
@@ -54,15 +66,24 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
         return found
 
     censored = {frame.response_names[j] for j, part in enumerate(frame.parts_of_responses) if isinstance(part, CensoredPart)}
-    warn_of_ties({name: columns[place] for name, place in continuous.items()}, censored, None if are_exact else recount)
-    if continuous and not frame.is_streamed and frame.weight is None:
-        _warn_of_copies(frame, {j: columns[RESPONSE, j] for _, j in continuous.values()})
+    others: dict[str, Counted] = {}
+    at_point: dict[str, float] = {}
+    for name, place in continuous.items():
+        is_point = np.isin(columns[place].values, expected[name])
+        others[name] = columns[place].without(is_point)
+        at_point |= {name: float(columns[place].sizes[is_point].sum())} if expected[name] else {}
+    warn_of_ties(others, censored, at_point, None if are_exact else recount)
+    if any(not own for own in expected.values()) and not frame.is_streamed and frame.weight is None:
+        _warn_of_copies(frame, {j: columns[RESPONSE, j] for name, (_, j) in continuous.items() if not expected[name]})
     for name, is_category, levels in zip(frame.covariate_names, frame.is_category, _n_levels(frame), strict=True):
         if is_category and frame.n_used >= ENOUGH and levels > MAX_LEVELS * frame.n_used:
             warn(
                 f"covariate {name!r} has {levels:,} levels in {frame.n_used:,} rows: does it number or name the rows? Most levels have "
                 "one row, and say nothing of others; leave it out, or join levels."
             )
+    if frame.limits is not None:
+        coded = _with_limits(frame)
+        columns |= {(RESPONSE, j): counted(coded[:, j], frame.weight) for side, j in columns if side == RESPONSE}
     ends = {place: own for place, column in columns.items() if (own := fences_of(*column)).most < np.inf}
     if not ends:
         return
@@ -73,6 +94,14 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     of_numbers, of_inputs = ({name: far[place] for name, place in side.items() if place in far} for side in (numbers, inputs))
     warn_of_far(of_numbers, "defaults of priors take their centre and scale from the other rows")
     warn_of_far(of_inputs, "covariates are scaled by the other rows")
+
+
+def _with_limits(frame: Any) -> Any:
+    """Responses (n, d) that were seen, and in the place of censored ones their limit where it is a code for missing values."""
+    if frame.limits is None:
+        return frame.seen
+    ends = np.where(np.isin(frame.limits, CODES), frame.limits, np.nan)
+    return np.where(np.isnan(frame.seen), np.where(np.isnan(ends[..., 0]), ends[..., 1], ends[..., 0]), frame.seen)
 
 
 def _n_levels(frame: ModelFrame) -> list[int]:
@@ -101,7 +130,7 @@ def _counted(frame: Any, places: Iterable[tuple[int, int]]) -> tuple[dict[tuple[
 def _parts(frame: Any) -> Iterable[tuple[tuple[Any, ...], Any, Any, np.ndarray]]:
     """Responses, inputs and covariates part by part, and the weights, labels and positions of their rows."""
     if not frame.is_streamed:
-        yield (frame.seen, frame.inputs, frame.covariates), frame.weight, frame.index, frame.used.nonzero()[0]
+        yield (_with_limits(frame), frame.inputs, frame.covariates), frame.weight, frame.index, frame.used.nonzero()[0]
         return
     for piece in frame.pieces():
         yield (piece.response, piece.inputs, piece.covariates), piece.weight, piece.index, piece.index.to_numpy()

@@ -82,7 +82,7 @@ FUNCTIONS: dict[str, Callable[[list[str]], str]] = {
     **dict.fromkeys(("ns", "rcs", "nsp"), _natural),
     **dict.fromkeys(("pspline", "bSpline"), lambda given: f"write bs({_first(given)}, df={_number(given, '4')})"),
     **dict.fromkeys(("factor", "as.factor", "ordered", "as.ordered", "relevel", "as.character", "strata", "categorical"), _category),
-    **dict.fromkeys(("offset", "exposure"), _exposure),
+    **dict.fromkeys(("offset", "exposure", "rate"), _exposure),
     **dict.fromkeys(("cbind", "mvbind", "c"), _responses),
     **dict.fromkeys(("bf", "mvbf", "brmsformula", "formula", "nl", "lf", "nlf"), lambda given: "a formula is the text alone, y ~ x"),
     **dict.fromkeys(("weights", "wt", "fweights"), _weights),
@@ -92,7 +92,7 @@ FUNCTIONS: dict[str, Callable[[list[str]], str]] = {
     **dict.fromkeys(("zscore", "std"), lambda given: f"write standardize({_first(given)})"),
     "demean": lambda given: f"write center({_first(given)})",
     **dict.fromkeys(("re", "frailty", "gr", "random", "mm", "us", "car", "sar", "iid"), _groups),
-    **dict.fromkeys(("mo", "me", "mi", "se", "rate", "dec", "thres", "ar", "ma", "ar1", "rw1", "rw2"), _nothing),
+    **dict.fromkeys(("mo", "me", "mi", "se", "dec", "thres", "ar", "ma", "ar1", "rw1", "rw2"), _nothing),
     **dict.fromkeys(("pow", "power"), lambda given: f"write I({_first(given)}**{_number(given, '2')})"),
     **dict.fromkeys(
         ("cut", "ntile", "lag", "diff", "ifelse", "where", "mean", "max", "min", "sum", "round", "rank", "median", "interaction",

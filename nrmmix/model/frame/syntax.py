@@ -159,6 +159,13 @@ class Syntax:
                 raise self.refuse(node, f"a power needs a column and an exponent up to {MAX_EXPONENT}")
             if isinstance(node.op, ast.Pow) and not inside and _is_one_term(node.left) and not _is_one(node.right):
                 raise self.of_one_term(node)
+            repeated = [] if inside else _repeated(node)
+            if len(repeated) > 1:
+                base = self.source_of(repeated[0])
+                raise ValueError(
+                    f"{self.source_of(node)} has {base} twice in a formula, where products are of different terms; leave one out, or write "
+                    f"I({base}**2) for its square."
+                )
             of_itself = isinstance(node.op, (ast.Mult, ast.MatMult)) and not inside and ast.dump(node.left) == ast.dump(node.right)
             if of_itself and _is_one_term(node.left):
                 whole, base = self.source_of(node), self.source_of(node.left)
@@ -307,9 +314,23 @@ def _is_one(node: ast.AST) -> bool:
 def _is_one_term(node: ast.AST) -> bool:
     """Whether a piece of a formula is one term, of which a power is the term itself."""
     if isinstance(node, ast.BinOp):
+        if isinstance(node.op, (ast.Add, ast.Sub)):  # a number beside a term is the intercept
+            sides = node.left, node.right
+            return any(isinstance(one, ast.Constant) and _is_one_term(other) for one, other in (sides, sides[::-1]))
         one = isinstance(node.op, ast.MatMult) and _is_one_term(node.right)
         return (one or isinstance(node.op, ast.Pow)) and _is_one_term(node.left)
     return True
+
+
+def _repeated(node: ast.expr) -> list[ast.expr]:
+    """Factors of a product of three or more by `:` that are the first one of those which stand in it twice."""
+    factors: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        node, factors = node.left, [node.right, *factors]
+    factors = [node, *factors]
+    texts = [ast.dump(one) for one in factors]
+    twice = next((text for text in texts if texts.count(text) > 1), None) if len(factors) > 2 else None
+    return [one for one, text in zip(factors, texts, strict=True) if text == twice]
 
 
 def _plain_name(node: ast.AST) -> str | None:

@@ -31,6 +31,7 @@ LARGE = 0.25  # share of the rows of one value that is a point mass, whatever th
 STEP = 10  # times as many rows as its neighbours that a value has which is a point mass among others
 NEIGHBOURS = 2  # values on either side
 SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
+MATCHES = 0.25  # share of the rows of the largest point mass from which on a second one matters as much
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
 MAX_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, of what may be counts
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
@@ -220,15 +221,21 @@ def rounding_units(values: np.ndarray) -> np.ndarray:
 
 # ---- what is said of them
 
-def warn_of_ties(columns: Mapping[str, Counted], censored: Collection[str], recount: Recount | None) -> None:
+def warn_of_ties(
+    columns: Mapping[str, Counted], censored: Collection[str], hurdles: Mapping[str, float], recount: Recount | None
+) -> None:
     """Warn of columns of continuous responses whose values are ties; of `censored` ones few families know.
 
+    Of `hurdles`, by their numbers of rows at the point itself, only columns are named of which a large share has another value.
     Where columns hold quantiles of more values than are counted `recount` gives how often values stand in them, by name.
     """
     found, asked = {}, []
     for name, column in columns.items():
         usual = column.without(fences_of(*column).far(column.values))  # codes are not point masses
-        if (one := ties(usual, recount is None)) is not None:
+        one = ties(usual, recount is None)
+        if one is not None and name in hurdles and (one.is_discrete or one.counts[0] < LARGE * (one.n + hurdles[name])):
+            continue
+        if one is not None:
             found[name] = one
         elif (question := _question(name, usual)):
             asked.append(question)
@@ -242,21 +249,28 @@ def warn_of_ties(columns: Mapping[str, Counted], censored: Collection[str], reco
     warn(
         f"{_together([_of_ties(name, one) for name, one in found.items()])}: a continuous family has no point masses, and clusters, "
         "densities, quantiles and probabilities there are of spikes at single values. "
-        f"{OF_CENSORED if name in censored else _families_of(name, first, columns[name].values)}"
+        f"{OF_CENSORED if name in censored else _families_of(name, first, columns[name].values, name in hurdles)}"
         f"{_of_rounding(found, columns)}"
     )
 
 
-def _families_of(name: str, tied: Ties, values: np.ndarray) -> str:
-    """Say what suits a column of such distinct values, the likeliest first."""
+def _families_of(name: str, tied: Ties, values: np.ndarray, is_hurdle: bool) -> str:
+    """Say what suits a column of such distinct values, the likeliest first; those of a hurdle are beside its point."""
     if len(values) == 2:
         return "Two values are for nm.Bernoulli(), 0 and 1, or for nm.Categorical()."
-    at = float(tied.values[0])
+    at = float(tied.values[0]) + 0.0  # of -0 too
     side = ">" if at <= tied.values.min() else "<" if at >= tied.values.max() else "!="
     of_one = (
         f"Where one value stands out, nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} "
         f"{side} {at:g}, by nm.Bernoulli()."
     )
+    masses = tied.counts[tied.is_mass]
+    if is_hurdle or (len(masses) > 1 and masses[1] >= MATCHES * masses[0]):
+        of_several = (
+            f"A hurdle has one point: where several values stand out, first a column that says which of them {printable(name)} is, if any, "
+            "by nm.Categorical(), then the other rows."
+        )
+        of_one = of_several if is_hurdle else f"{of_one} {of_several}"
     of_all = "Counts are for nm.Poisson(), answers and levels for nm.Categorical()."
     may_be_counts = values[0] >= 0.0 and (values == np.floor(values)).all()
     return f"{of_all} {of_one}" if may_be_counts else f"{of_one} {of_all}"

@@ -66,7 +66,7 @@ def weighed(data: Any, weights: Any, formula: str | None) -> Weighed:
         if matrix:
             raise ValueError(f"weights: {row_name(int(np.argmin(kept)), None)} has the weight 0; leave such rows out of the matrix.")
         table, weight = table.loc[kept], weight[kept]
-        warn(f"{int((~kept).sum())} of {n} rows left out: their weight ({_who(name)}) is 0.")
+        warn(f"{int((~kept).sum())} of {n} rows left out: their weight{'' if name == 'weights' else f' ({name!r})'} is 0.")
     if weight.sum() < min(MIN_SIZE, n):
         raise ValueError(
             f"weights add up to {weight.sum():.3g}: the rows would count as fewer than {MIN_SIZE:g}; multiply them, by {n} / sum "

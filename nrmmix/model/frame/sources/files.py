@@ -24,6 +24,15 @@ TEXT = 1 << 20  # bytes of a part of a CSV file
 EXTRA = 'pyarrow is not installed, which reads Parquet: pip install "nrmmix[parquet]"'
 
 
+def opened(file: Any) -> Any:
+    """A Parquet file of pyarrow; a ValueError if it is none."""
+    reader = parquet().ParquetFile
+    try:
+        return reader(file)
+    except Exception as error:
+        raise ValueError(f"{str(file)!r} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+
+
 def parquet() -> Any:
     """The module of pyarrow that reads Parquet; an ImportError that says how to get it."""
     try:
@@ -74,12 +83,7 @@ class ParquetSource(Source):
         own = _OPEN.__dict__.setdefault("files", {})
         key = stamp(file)
         if own.get(file, (None,))[0] != key:
-            try:
-                own[file] = key, parquet().ParquetFile(file)
-            except Exception as error:
-                if isinstance(error, ImportError):
-                    raise
-                raise ValueError(f"{file!r} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+            own[file] = key, opened(file)
         return own[file][1]
 
     def _check(self, file: str, kinds: dict[str, str]) -> None:
@@ -131,7 +135,8 @@ class ParquetSource(Source):
                     batch = batch.slice(0, size - have)
                 own.append(batch)
                 have += len(batch)
-            return pyarrow.Table.from_batches(own).select(list(self.names)).to_pandas()
+            table = pyarrow.Table.from_batches(own).select(list(self.names)).to_pandas()
+            return table.reset_index()[list(self.names)] if set(self.names) - {*table.columns} else table  # pandas has made one its index
 
         return taken
 
