@@ -494,3 +494,24 @@ def test_lines_in_one_column_weights_over_another():
         assert fit.simulate(new, draws=2, rng=1).shape == (4, d)
         with pytest.raises(ValueError, match="x"):
             fit.predict(new[["t"]])
+
+
+def test_one_shrinkage_that_does_not_suit_all_responses_is_said():
+    """Two tight groups of one response: a component that no row belongs to is then anywhere in the other."""
+    rng = np.random.default_rng(0)
+    x = rng.random(300)
+    z, place = x + rng.normal(size=300), np.where(rng.random(300) < 0.5, 0.0, 10.0)
+    run = {"draws": 150, "tune": 150, "chains": 2, "rng": 1}
+    data = {"x": x, "z": z, "k": place + 1e-4 * rng.normal(size=300), "wide": place + rng.normal(size=300)}
+    with pytest.warns(UserWarning, match=r"Bands of 'z' are too wide: .* components of 'k' are so narrow .*'z': nm.Regression\('1 \+ x'\)}"):
+        fit = nm.fit("k + z ~ x", data, **run)
+    assert "Bands of 'z' are too wide" in fit.summary().as_text()
+
+    def width(fit):
+        band = fit.predict({"x": [0.5]}, response="z", rng=1)
+        return float((band["upper"] - band["lower"]).iloc[0])
+
+    own = nm.fit("k + z ~ x", data, family={"k": nm.Regression("1 + x"), "z": nm.Regression("1 + x")}, **run)
+    usual = nm.fit("wide + z ~ x", data, **run)
+    assert width(fit) > 10 * width(own) and width(usual) < 2 * width(own)
+    assert not any("too wide" in one.summary().as_text() for one in (own, usual))

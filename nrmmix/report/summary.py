@@ -17,6 +17,7 @@ from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.posterior.convergence import agreed, format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
+from nrmmix.posterior.shared_shrinkage import too_far_a_priori
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters, notes_on_clusters, why_counts_differ
 from nrmmix.report.frames import quantities
 from nrmmix.report.support import support_notes
@@ -92,7 +93,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) 
         counts = why_counts_differ(float(fit.draws["n_clusters"].mean()), found.partition)
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    of_support = [] if fit.lacking else support_notes(fit)
+    of_support = [] if fit.lacking else [*filter(None, [too_far_a_priori(fit.model, fit.draws)]), *support_notes(fit)]
     notes = [
         *([OF_COVARIATES] if covariates else []), note, *filter(None, [counts]), *of_clusters, *of_support, *([said] if says else []),
     ]

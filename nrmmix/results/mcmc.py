@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count, did_you_mean, guided
+from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.driving import TIME
 from nrmmix.inference.mcmc.length import AUTO, SECONDS
@@ -17,6 +18,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, unmoved, warn_unless_converged
 from nrmmix.posterior.draws import Posterior, not_kept
+from nrmmix.posterior.shared_shrinkage import too_far_a_priori
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import Saved
 
@@ -343,7 +345,6 @@ class MCMCResult(Saved, Result):
         >>> found.rows.shape, found.p_loo < 15
         ((272, 2), True)
         """
-        from nrmmix.common.warnings import warn
         from nrmmix.posterior.leave_one_out import leave_one_out
         from nrmmix.results.datatree import pointwise
 
@@ -442,4 +443,6 @@ def _(model: Specification, run: Run) -> MCMCResult:
     result = MCMCResult(model, run)
     # the density of a mixture takes kernels that a fit does without: the summary speaks of it
     warn_unless_converged(result.evidence, result.diagnostics, result.curve_diagnostics if model.is_regression else lambda: None)
+    if unbounded := too_far_a_priori(model, result.draws):
+        warn(unbounded)
     return result

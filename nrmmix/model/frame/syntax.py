@@ -324,10 +324,11 @@ def _is_one_term(node: ast.AST) -> bool:
 
 def _repeated(node: ast.expr) -> list[ast.expr]:
     """Factors of a product of three or more by `:` that are the first one of those which stand in it twice."""
+    first: ast.expr = node
     factors: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        node, factors = node.left, [node.right, *factors]
-    factors = [node, *factors]
+    while isinstance(first, ast.BinOp) and isinstance(first.op, ast.MatMult):
+        factors, first = [first.right, *factors], first.left
+    factors = [first, *factors]
     texts = [ast.dump(one) for one in factors]
     twice = next((text for text in texts if texts.count(text) > 1), None) if len(factors) > 2 else None
     return [one for one, text in zip(factors, texts, strict=True) if text == twice]
