@@ -503,7 +503,7 @@ def test_one_shrinkage_that_does_not_suit_all_responses_is_said():
     z, place = x + rng.normal(size=300), np.where(rng.random(300) < 0.5, 0.0, 10.0)
     run = {"draws": 150, "tune": 150, "chains": 2, "rng": 1}
     data = {"x": x, "z": z, "k": place + 1e-4 * rng.normal(size=300), "wide": place + rng.normal(size=300)}
-    with pytest.warns(UserWarning, match=r"Bands of 'z' are too wide: .* components of 'k' are so narrow .*'z': nm.Regression\('1 \+ x'\)}"):
+    with pytest.warns(UserWarning, match=r"Bands of 'z' are too wide: .* components of 'k' are so narrow .*'z': nm.Regression\('1 \+ x'\)"):
         fit = nm.fit("k + z ~ x", data, **run)
     assert "Bands of 'z' are too wide" in fit.summary().as_text()
 
@@ -513,5 +513,5 @@ def test_one_shrinkage_that_does_not_suit_all_responses_is_said():
 
     own = nm.fit("k + z ~ x", data, family={"k": nm.Regression("1 + x"), "z": nm.Regression("1 + x")}, **run)
     usual = nm.fit("wide + z ~ x", data, **run)
-    assert width(fit) > 10 * width(own) and width(usual) < 2 * width(own)
+    assert width(fit) > 20 * width(own) and width(usual) < 5 * width(own)
     assert not any("too wide" in one.summary().as_text() for one in (own, usual))

@@ -17,7 +17,6 @@ from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.posterior.convergence import agreed, format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
-from nrmmix.posterior.shared_shrinkage import too_far_a_priori
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters, notes_on_clusters, why_counts_differ
 from nrmmix.report.frames import quantities
 from nrmmix.report.support import support_notes
@@ -25,6 +24,7 @@ from nrmmix.report.tables import Report, Table
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
+from nrmmix.results.shared_shrinkage import too_far_a_priori
 from nrmmix.results.variational import VariationalResult
 from nrmmix.results.variational_regression import VariationalRegressionResult
 

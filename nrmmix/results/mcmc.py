@@ -18,8 +18,8 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, unmoved, warn_unless_converged
 from nrmmix.posterior.draws import Posterior, not_kept
-from nrmmix.posterior.shared_shrinkage import too_far_a_priori
 from nrmmix.results.base import Result, wraps
+from nrmmix.results.shared_shrinkage import too_far_a_priori
 from nrmmix.results.shown import Saved
 
 if TYPE_CHECKING:
