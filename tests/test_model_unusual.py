@@ -397,6 +397,20 @@ def test_summaries_say_which_clusters_are_wider_than_their_rows():
         assert "wider by the prior" not in said(usual)[1]
 
 
+def test_summaries_say_which_cluster_is_stretched_towards_the_mean():
+    """Columns that are independent within groups, some of which are far off: r of the prior makes them correlated there."""
+    rng = np.random.default_rng(103)
+
+    def said(far, **options):
+        y = np.concatenate([rng.normal(size=(150, 5)), far + rng.normal(size=(20, 5)), -far + rng.normal(size=(20, 5))])
+        fit = nm.Model(data=y, **options).fit(draws=100, tune=100, chains=2, rng=1)
+        assert fit.partition().n_clusters == 3
+        return " ".join(fit.summary().as_text().split())
+
+    assert re.search(r"Cluster [12] is stretched by the prior .* See what stays with family=nm.Gaussian\(r=0.00\d+\)\.", said(12.0))
+    assert "stretched" not in said(12.0, family=nm.Gaussian(r=1e-3)) and "stretched" not in said(3.0)
+
+
 @pytest.mark.nightly
 def test_summaries_say_what_a_fit_expects_where_no_value_is():
     own = np.random.default_rng(0)

@@ -30,6 +30,7 @@ DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
 FEW_ROWS = 10  # in a cluster on average, below which they do not show how wide clusters are
 WIDER, MIN_IN_WIDE = 2.0, 5  # standard deviations of a cluster over those of its rows, and how many rows, from which on it is said
+STRETCHED = 1.3  # the same in the direction of the prior mean, of a full covariance
 MIN_TIES = 3  # members of a cluster of one value, from which on it is said
 DRAWS_OF_TIES, ROWS_OF_TIES = 5, 0.1  # draws of a chain that are looked at, and the share of the rows that must be in such clusters
 SHARE = "share "  # how the names of such shares begin
@@ -174,13 +175,14 @@ def notes_on_clusters(model: Specification, found: Clusters, labels: np.ndarray 
 
 
 def _width_note(model: Specification, found: Clusters) -> str:
-    """Say which cluster is much wider than its rows: those far from the others are as wide as scale and r of the prior let them be."""
+    """Say which cluster is wider than its rows, in a column or towards the prior mean: one far off is as wide as the prior lets it be."""
     family, y = model.family, model.frame.response
     if model.is_regression or model.frame.weight is not None or not (isinstance(family, Gaussian) and _has_default_prior(family, y)):
         return ""
     scale = np.zeros(y.shape[1]) if is_law(family.scale) else np.asarray(family.scale, dtype=float)
     scale = np.diag(scale) if scale.ndim == 2 else np.broadcast_to(scale, y.shape[1])
     most, at, furthest = WIDER, (0, 0, 0.0, 0.0), 0.0
+    stretched = _Stretched(0, STRETCHED, 0.0)
     for number, k in enumerate(found.label):
         own = y[found.partition.labels == k]
         n = (~np.isnan(own)).sum(axis=0)
@@ -189,12 +191,13 @@ def _width_note(model: Specification, found: Clusters) -> str:
         variance, far = np.nanvar(own, axis=0, ddof=1), (np.nanmean(own, axis=0) - family.m) ** 2
         fitted = (scale + (n - 1) * variance + family.r * n / (n + family.r) * far) / n
         ratio = np.sqrt(np.divide(fitted, variance, out=np.zeros(len(n)), where=variance > 0))
+        stretched = max(stretched, _stretched(number, own, family), key=lambda one: one.ratio)
         furthest = max(furthest, float(np.max(np.divide(far, variance, out=np.zeros(len(n)), where=variance > 0))))
         if ratio.max() > most:
             most, j = ratio.max(), int(ratio.argmax())
             at = number, j, math.sqrt(fitted[j]), math.sqrt(variance[j])
     if most == WIDER or furthest == 0.0:
-        return ""
+        return stretched.note()
     number, j, by_prior, of_rows = at
     first = "" if family.covariance == "full" else f'"{family.covariance}", '
     v = {"full": "the diagonal matrix of the variances", "diagonal": "the variances", "spherical": "the mean variance"}[family.covariance]
@@ -204,6 +207,33 @@ def _width_note(model: Specification, found: Clusters) -> str:
         f"each other may be joined. See what stays with family=nm.Gaussian({first}scale=v, r={1 / furthest:.2g}), v being "
         f"{f'{of_rows**2:.3g}' if y.shape[1] == 1 else f'{v} of the rows of cluster {number}'}."
     )
+
+
+class _Stretched(NamedTuple):
+    """A cluster, its standard deviation over that of its rows in the direction of the prior mean, and its squared distance from there."""
+
+    number: int
+    ratio: float
+    distance: float  # in covariances of its rows
+
+    def note(self) -> str:
+        """Say what the prior does to it; empty if it is none."""
+        if not self.distance:
+            return ""
+        return (
+            f"Cluster {self.number} is stretched by the prior towards the mean of all rows: its standard deviation in that direction is "
+            f"about {self.ratio:.2g} times that of its own rows, and its columns seem correlated by that. See what stays with "
+            f"family=nm.Gaussian(r={1 / self.distance:.2g})."
+        )
+
+
+def _stretched(number: int, own: np.ndarray, family: Gaussian) -> _Stretched:
+    n, d = own.shape
+    if family.covariance != "full" or d == 1 or n < 2 * d or np.isnan(own).any():
+        return _Stretched(number, 0.0, 0.0)
+    far, covariance = own.mean(axis=0) - family.m, np.cov(own, rowvar=False)
+    distance = float(far @ np.linalg.lstsq(covariance, far)[0])
+    return _Stretched(number, math.sqrt(1.0 + family.r / (family.r + n) * max(distance, 0.0)), distance)
 
 
 def _scale_note(model: Specification, partition: Partition) -> str:
