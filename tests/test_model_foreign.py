@@ -79,6 +79,7 @@ def test_powers_of_one_term_are_no_silence(formula, said):
 
 @pytest.mark.parametrize(("formula", "said"), [
     ("y ~ x:x", "x:x is x in a formula, where products are of different terms; write I(x**2), or x once."),
+    ("y ~ (x - 1)*(x - 1)", "write I((x - 1)**2), or x - 1 once."),
     ("y ~ z + x*x", "write I(x**2), or x once."),
     ("y ~ x:z:x", "x:z:x has x twice in a formula, where products are of different terms; leave one out, or write I(x**2) for its square."),
     ("y ~ (x - 1)**2", "(x - 1)**2 is x - 1 in a formula, where powers are of sums; write I((x - 1)**2)."),

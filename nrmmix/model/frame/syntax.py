@@ -132,10 +132,15 @@ class Syntax:
         """The text of a part of the formula."""
         return ast.get_source_segment(self.text, node) or ""
 
+    def as_factor(self, node: ast.expr) -> str:
+        """The text of a part as it stands before a power within I()."""
+        text = self.source_of(node)
+        return f"({text.replace(':', ' * ')})" if isinstance(node, ast.BinOp) else text
+
     def of_one_term(self, node: ast.BinOp) -> ValueError:
         """A power that patsy takes for the term itself."""
         whole, base, power = (self.source_of(part) for part in (node, node.left, node.right))
-        product = f"({base.replace(':', ' * ')})" if isinstance(node.left, ast.BinOp) else base
+        product = self.as_factor(node.left)
         alone = isinstance(node.left, ast.Call) and isinstance(node.left.func, ast.Name) and node.left.func.id in _ALONE
         instead = "leave the power out" if alone else f"write I({product}**{power})"
         return ValueError(f"{whole} is {base} in a formula, where powers are of sums; {instead}.")
@@ -161,7 +166,7 @@ class Syntax:
                 raise self.of_one_term(node)
             repeated = [] if inside else _repeated(node)
             if len(repeated) > 1:
-                base = self.source_of(repeated[0])
+                base = self.as_factor(repeated[0])
                 raise ValueError(
                     f"{self.source_of(node)} has {base} twice in a formula, where products are of different terms; leave one out, or write "
                     f"I({base}**2) for its square."
@@ -169,7 +174,7 @@ class Syntax:
             of_itself = isinstance(node.op, (ast.Mult, ast.MatMult)) and not inside and ast.dump(node.left) == ast.dump(node.right)
             if of_itself and _is_one_term(node.left):
                 whole, base = self.source_of(node), self.source_of(node.left)
-                instead = f"write I({base}**2), or {base} once"
+                instead = f"write I({self.as_factor(node.left)}**2), or {base} once"
                 raise ValueError(f"{whole} is {base} in a formula, where products are of different terms; {instead}.")
             return found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
