@@ -19,8 +19,9 @@ nm.Model("sepal_length_cm + sepal_width_cm ~ 1", iris)
 #
 # Responses and covariates may be transformed by `log`, `sqrt`, `logit` and similar functions (also as `np.log`), by `center` and `standardize`,
 # and by the splines `bs`, `cr` and `cc`. Text and categories stay categories among the covariates and get a kernel of their own
-# (`nm.Matching`); within `C()`, and in the formula of `nm.Regression`, they become indicator columns. New data are transformed by what was
-# learnt from the training data, such as a mean.
+# (`nm.Matching`); within `C()`, and in the formula of `nm.Regression`, they become indicator columns. All levels are alike in the prior:
+# answers depend neither on which level comes first nor on how levels are coded. New data are transformed by what was learnt from the
+# training data, such as a mean.
 #
 # Write a response that is partly known by its limits alone as `Surv(time, event)` or `interval(lower, upper)`: see [Survival](survival.md).
 
@@ -52,8 +53,8 @@ ozone = pd.DataFrame({"Solar.R": [190.0, 118, 149, 313, 299, 99], "day": pd.date
 nm.Model('Q("Solar.R") ~ day', ozone, family={"Solar.R": nm.Gaussian()})
 
 # %% [markdown]
-# In formulas a power of one term is that term, as `x:x` is `x`, so `x**2`, `x*x` and `x:x` are errors that name `I(x**2)`. Words from the
-# formulas of other packages give an error that names the nearest of ours.
+# In formulas a power of one term is that term, as `x:x` is `x`, so `x**2`, `(x - 1)**2`, `x*x` and `x:x` are errors that name `I(x**2)`.
+# Words from the formulas of other packages give an error that names the nearest of ours.
 
 # %% raises
 nm.Model("accel_g ~ times_ms + times_ms**2", mcycle)

@@ -30,7 +30,8 @@ WARM_ROWS, WARM_PASSES = 10_000, 10  # of a sample that components from seeds ar
 DIGITS = 1e-10  # share of sums of squares below which they have cancelled
 LOST = (
     "sums of squares and squares of means have cancelled: components lie so far from the prior mean, or the prior's scale is so small "
-    "against the data, that variances are lost in rounding; centre the responses, or give a larger scale=."
+    "against the data, that variances are lost in rounding; centre the responses, or give a larger scale=. Where one value stands in many "
+    "rows, nm.Hurdle(nm.Gaussian(), at=that value) has it apart."
 )
 
 
