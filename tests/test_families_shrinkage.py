@@ -235,6 +235,14 @@ def test_answers_do_not_depend_on_the_names_of_levels_nor_on_their_coding(design
     np.testing.assert_allclose(of(renamed, coding), of(data, "g"), rtol=1e-9)
 
 
+@pytest.mark.parametrize("design", ["1 + x + g", "1 + x + g + x:g + h", "1 + g + g:h"])
+def test_levels_of_rows_that_are_not_in_memory_are_alike_too(design, tmp_path):
+    data = leveled(200)
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    whole, part = (nm.Model("y ~ x + g + h", one, family=nm.Regression(design)) for one in (data, str(tmp_path / "rows.csv")))
+    np.testing.assert_allclose(part.family.factor, whole.family.factor, rtol=1e-9, atol=1e-12)
+
+
 def test_interactions_of_factors_have_a_shrinkage_of_their_own():
     model = nm.Model("y ~ x + g", leveled(), family=nm.Regression("1 + x + g + x:g"))
     groups = np.array(model.frame.input_groups)
