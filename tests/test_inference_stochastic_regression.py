@@ -97,7 +97,7 @@ def test_saved_and_stopped(fit, tmp_path):
     fit.save(tmp_path / "fit.npz")
     same(fit, nm.load(tmp_path / "fit.npz"))
     assert "stochastic_vb" in str(fit.summary()) + repr(fit)
-    stopped = nm.fit("y ~ x + t + g", HERE, method=nm.StochasticVB(starts=40, passes=2000, components=15), rng=1, time_limit=0.5)
+    stopped = nm.fit("y ~ x + t + g", HERE, method=nm.StochasticVB(starts=40, passes=2000, components=15), rng=1, time_limit=2.0)
     assert stopped.interrupted and len(stopped.starts) < 40
     assert stopped.factors.N.sum() == pytest.approx(700) and np.isfinite(stopped.elbo)
 

@@ -16,7 +16,7 @@ from nrmmix.inference.mcmc.length import AUTO, SECONDS
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
-from nrmmix.posterior.convergence import Evidence, unmoved, warn_unless_converged
+from nrmmix.posterior.convergence import WARN_FROM, Evidence, unmoved, warn_unless_converged
 from nrmmix.posterior.draws import Posterior, not_kept
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shared_shrinkage import too_far_a_priori
@@ -443,6 +443,6 @@ def _(model: Specification, run: Run) -> MCMCResult:
     result = MCMCResult(model, run)
     # the density of a mixture takes kernels that a fit does without: the summary speaks of it
     warn_unless_converged(result.evidence, result.diagnostics, result.curve_diagnostics if model.is_regression else lambda: None)
-    if unbounded := too_far_a_priori(model, result.draws):
+    if result.draws.n_draws >= WARN_FROM and (unbounded := too_far_a_priori(model, result.draws)):
         warn(unbounded)
     return result
