@@ -12,7 +12,7 @@ import pandas as pd
 
 from nrmmix.common import machine
 from nrmmix.common.messages import SHELL, listed, shown
-from nrmmix.model.frame.sources.files import ParquetSource, opened
+from nrmmix.model.frame.sources.files import ParquetSource, open_parquet
 
 COPIES = 6.0  # of a table, that reading it and making a model of it take for a moment
 PARQUET, TEXT, COMPRESSED = (".parquet", ".pq"), (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zip")
@@ -37,7 +37,7 @@ def size_of(path: Any) -> float:
     ending = path.suffix.lower()
     if path.is_dir() or ending in PARQUET:
         files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        of_files = [opened(file).metadata for file in files]
+        of_files = [open_parquet(file).metadata for file in files]
         stored = sum(one.row_group(g).total_byte_size for one in of_files for g in range(one.num_row_groups))
         return max(stored, 8.0 * sum(one.num_rows * one.num_columns for one in of_files))
     return path.stat().st_size * (EXPANSION if ending in COMPRESSED else 1.0)

@@ -24,8 +24,8 @@ TEXT = 1 << 20  # bytes of a part of a CSV file
 EXTRA = 'pyarrow is not installed, which reads Parquet: pip install "nrmmix[parquet]"'
 
 
-def opened(file: Any) -> Any:
-    """A Parquet file of pyarrow; a ValueError if it is none."""
+def open_parquet(file: Any) -> Any:
+    """Return a Parquet file of pyarrow; a ValueError if it is none."""
     reader = parquet().ParquetFile
     try:
         return reader(file)
@@ -83,7 +83,7 @@ class ParquetSource(Source):
         own = _OPEN.__dict__.setdefault("files", {})
         key = stamp(file)
         if own.get(file, (None,))[0] != key:
-            own[file] = key, opened(file)
+            own[file] = key, open_parquet(file)
         return own[file][1]
 
     def _check(self, file: str, kinds: dict[str, str]) -> None:
